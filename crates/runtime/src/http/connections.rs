@@ -11,7 +11,6 @@ use metrics::{Counter, Gauge};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use super::meter::Flood;
 use super::notices::{Gate, Gates};
 use super::{HttpLimits, Peer};
 use crate::tls::AcceptError;
@@ -268,12 +267,11 @@ impl Connections {
     }
 
     /// Counts and logs an HTTP/2 connection that is closed for a flood of frames.
-    pub(super) fn note_flood(&self, peer: &Peer, flood: Flood) {
+    pub(super) fn note_flood(&self, peer: &Peer, frame: &'static str) {
         let listener = &self.listener;
-        metrics::counter!("sealway_http2_floods_total", "listener" => listener.clone(), "frame" => flood.0)
-            .increment(1);
+        metrics::counter!("sealway_http2_floods_total", "listener" => listener.clone(), "frame" => frame).increment(1);
         if let Some(kept_back) = self.kept_back(&self.gates.floods) {
-            tracing::warn!(listener, %peer, why = %flood, kept_back, "ended an HTTP/2 connection");
+            tracing::warn!(listener, %peer, why = %format_args!("a flood of {frame} frames"), kept_back, "ended an HTTP/2 connection");
         }
     }
 

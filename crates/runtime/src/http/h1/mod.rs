@@ -21,6 +21,7 @@ pub use head::{
     Fault, Framing, HeadLimits, RequestHead, ResponseHead, encode_request, encode_response, parse_request,
     parse_response, response_has_no_body,
 };
+pub(super) use answer::{Plan, date};
 pub(super) use server::{Setup, serve};
 pub(super) use target::is_host;
 pub(super) use wire::{Source, poll_read};

@@ -1,0 +1,259 @@
+//! What this side sends: heads at once, data as the peer's windows allow, its streams in turn.
+
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+
+use super::connection::{Connection, STREAM_MAX};
+use super::error::Reason;
+use super::frame::{PAYLOAD_LEN_MAX, put_data_head, put_reset};
+use super::message::{BlockWriter, RequestHead};
+use super::receive::register;
+use super::stream::{Finish, Received, Stream, StreamError};
+
+impl Connection {
+    fn writer(&mut self) -> BlockWriter<'_> {
+        let payload_len_max = self.peer.payload_len_max.min(PAYLOAD_LEN_MAX);
+        BlockWriter { out: self.output.tail(), encoder: &mut self.encoder, payload_len_max }
+    }
+
+    /// Polls for a place for one more request: the peer bounds their number.
+    ///
+    /// # Errors
+    /// The connection takes no more requests.
+    pub fn poll_can_open(&mut self, cx: &Context<'_>) -> Poll<Result<(), StreamError>> {
+        if let Some(error) = self.error {
+            return Poll::Ready(Err(error));
+        }
+        if self.go_away.is_some() || self.last_id >= STREAM_MAX - 2 {
+            return Poll::Ready(Err(StreamError::Unprocessed));
+        }
+        if self.open >= usize::try_from(self.peer.streams_max).unwrap_or(usize::MAX) {
+            if !self.openers.iter().any(|opener| opener.will_wake(cx.waker())) {
+                self.openers.push_back(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Returns whether the connection takes further requests, now or later.
+    pub fn is_open(&self) -> bool {
+        self.error.is_none() && self.go_away.is_none() && self.last_id < STREAM_MAX - 2
+    }
+
+    /// Returns whether the server accepts extended CONNECT (RFC 8441).
+    pub fn accepts_extended_connect(&self) -> bool {
+        self.peer.connect_protocol
+    }
+
+    /// Opens a stream with the head of a request, and returns its identifier. Only after [`Connection::poll_can_open`].
+    pub fn open(&mut self, head: &RequestHead, is_last: bool) -> u32 {
+        let id = if self.last_id == 0 { 1 } else { self.last_id + 2 };
+        self.last_id = id;
+        let mut stream = Stream::new(id, self.config.stream_window, self.peer.initial_window);
+        stream.is_head = head.method == Method::HEAD;
+        if is_last {
+            stream.finish = Finish::Sent;
+            stream.has_writer = false;
+        }
+        self.insert(stream);
+        self.writer().request(id, head, is_last);
+        self.wake_driver();
+        id
+    }
+
+    /// Sends an interim response.
+    pub fn interim(&mut self, id: u32, status: StatusCode, headers: &HeaderMap) {
+        if self.stream(id).is_some_and(|stream| stream.error.is_none()) {
+            self.writer().response(id, status, headers, false);
+            self.wake_driver();
+        }
+    }
+
+    /// Sends the head of a response; with `is_last` it has neither body nor trailers.
+    pub fn respond(&mut self, id: u32, status: StatusCode, headers: &HeaderMap, is_last: bool) {
+        if self.stream(id).is_none_or(|stream| stream.error.is_some()) {
+            return;
+        }
+        self.writer().response(id, status, headers, is_last);
+        if is_last {
+            self.sent(id);
+        }
+        self.wake_driver();
+    }
+
+    /// Polls for room for the next piece of a stream's body. Call it again only after a piece was sent.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub fn poll_room(&mut self, id: u32, cx: &Context<'_>) -> Poll<Result<(), StreamError>> {
+        let (gone, pending_max) = (self.error.unwrap_or(StreamError::Closed), self.config.pending_max);
+        let Some(stream) = self.stream(id) else { return Poll::Ready(Err(gone)) };
+        if let Some(error) = stream.error {
+            return Poll::Ready(Err(error));
+        }
+        register(&mut stream.writer, cx);
+        if stream.pending_len < pending_max { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    /// Ready once a stream has ended early.
+    pub fn poll_ended(&mut self, id: u32, cx: &Context<'_>) -> Poll<StreamError> {
+        let gone = self.error.unwrap_or(StreamError::Closed);
+        let Some(stream) = self.stream(id) else { return Poll::Ready(gone) };
+        if let Some(error) = stream.error {
+            return Poll::Ready(error);
+        }
+        register(&mut stream.writer, cx);
+        Poll::Pending
+    }
+
+    /// Sends a piece of a body; the last one ends the message.
+    pub fn send(&mut self, id: u32, data: Bytes, is_last: bool) {
+        let now = self.now;
+        let Some(stream) = self.stream(id) else { return };
+        if stream.error.is_some() || !matches!(stream.finish, Finish::Open) {
+            return;
+        }
+        if stream.pending.is_empty() {
+            stream.moved_at = now;
+        }
+        stream.pending_len += data.len();
+        if !data.is_empty() {
+            stream.pending.push_back(data);
+        }
+        if is_last {
+            stream.finish = Finish::Data;
+        }
+        self.enqueue(id);
+        self.wake_driver();
+    }
+
+    /// Ends a message with trailers.
+    pub fn send_trailers(&mut self, id: u32, trailers: HeaderMap) {
+        let Some(stream) = self.stream(id) else { return };
+        if stream.error.is_none() && matches!(stream.finish, Finish::Open) {
+            stream.finish = Finish::Trailers(trailers);
+            self.enqueue(id);
+            self.wake_driver();
+        }
+    }
+
+    /// Resets a stream.
+    pub fn reset(&mut self, id: u32, reason: Reason) {
+        self.end_stream(id, reason, StreamError::GivenUp(reason));
+    }
+
+    /// Notes that nobody will send anything on a stream. A message that has no end yet ends the stream with `reason`.
+    pub fn drop_writer(&mut self, id: u32, reason: Reason) {
+        let Some(stream) = self.stream(id) else { return };
+        let was_closed = stream.is_closed();
+        stream.has_writer = false;
+        stream.writer = None;
+        if !was_closed && matches!(stream.finish, Finish::Open) {
+            self.end_stream(id, reason, StreamError::GivenUp(reason));
+        } else {
+            self.settle(id, was_closed);
+        }
+    }
+
+    /// Ends a stream early, and tells the peer unless it knows.
+    pub(super) fn end_stream(&mut self, id: u32, reason: Reason, error: StreamError) {
+        let Some(stream) = self.stream(id) else { return };
+        if stream.is_closed() {
+            return;
+        }
+        stream.fail(error);
+        put_reset(self.output.tail(), id, reason);
+        self.remember_reset(id);
+        self.settle(id, false);
+        self.wake_driver();
+    }
+
+    /// Puts a stream into the queue of those that can send.
+    pub(super) fn enqueue(&mut self, id: u32) {
+        if let Some(stream) = self.stream(id)
+            && !std::mem::replace(&mut stream.is_queued, true)
+        {
+            self.queue.push_back(id);
+        }
+    }
+
+    /// Makes frames of pending data, a frame of each stream in turn, as the windows and the output allow.
+    pub(super) fn pump(&mut self) {
+        while self.output.takes_more() {
+            let Some(id) = self.queue.pop_front() else { return };
+            let (now, window, pending_max) = (self.now, self.send_window, self.config.pending_max);
+            let payload_len_max = self.peer.payload_len_max.min(PAYLOAD_LEN_MAX);
+            let Some(stream) = self.stream(id) else { continue };
+            stream.is_queued = false;
+            if stream.error.is_some() {
+                continue;
+            }
+            let Some(piece) = stream.pending.front_mut() else {
+                self.finish(id);
+                continue;
+            };
+            let both = usize::try_from(stream.send_window.min(window)).unwrap_or(0);
+            let len = piece.len().min(payload_len_max).min(both);
+            if len == 0 {
+                // A WINDOW_UPDATE of the stream, or of the connection, continues it.
+                if stream.send_window > 0 {
+                    stream.is_queued = true;
+                    self.blocked.push(id);
+                }
+                continue;
+            }
+            let data = if len == piece.len() { stream.pending.pop_front() } else { Some(piece.split_to(len)) };
+            let data = data.unwrap_or_default();
+            stream.send_window -= len as i64;
+            stream.pending_len -= len;
+            stream.moved_at = now;
+            let is_last = stream.pending.is_empty() && matches!(stream.finish, Finish::Data);
+            if stream.pending_len < pending_max {
+                stream.wake_writer();
+            }
+            let has_more = stream.wants_to_send() && !is_last;
+            put_data_head(self.output.tail(), id, len, is_last);
+            self.output.push(data);
+            self.send_window -= len as i64;
+            self.guard.sent_data(len);
+            if is_last {
+                self.sent(id);
+            } else if has_more {
+                self.enqueue(id);
+            }
+        }
+    }
+
+    /// Ends a message whose data is sent.
+    fn finish(&mut self, id: u32) {
+        let Some(stream) = self.stream(id) else { return };
+        match std::mem::replace(&mut stream.finish, Finish::Sent) {
+            Finish::Data => put_data_head(self.output.tail(), id, 0, true),
+            Finish::Trailers(trailers) => self.writer().trailers(id, &trailers),
+            other => {
+                stream.finish = other;
+                return;
+            }
+        }
+        self.sent(id);
+    }
+
+    /// Notes that the end of a message is sent.
+    fn sent(&mut self, id: u32) {
+        self.guard.sent_end();
+        let Some(stream) = self.stream(id) else { return };
+        // It was open: its end was not sent before.
+        let was_closed = stream.error.is_some();
+        stream.finish = Finish::Sent;
+        stream.wake_writer();
+        if !stream.has_reader && stream.received != Received::All && self.role == super::connection::Role::Server {
+            // The answer is complete without the rest of the request (RFC 9113 section 8.1).
+            self.end_stream(id, Reason::NoError, StreamError::GivenUp(Reason::NoError));
+            return;
+        }
+        self.settle(id, was_closed);
+    }
+}
