@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 
 use super::h1::Source;
@@ -191,19 +191,6 @@ impl RequestBody {
     pub fn held_in(self, room: Arc<Mutex<Share>>) -> Self {
         RequestBody { room: Some(room), ..self }
     }
-}
-
-/// Polls the next frame of a message over HTTP/2, whose end only counts if the peer sent it: hyper reports a reset with
-/// `NO_ERROR` as a clean end, and a part of a body would pass for the whole.
-///
-/// # Errors
-/// The body ended early.
-pub fn poll_whole(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-    Poll::Ready(match ready!(Pin::new(&mut *body).poll_frame(cx)) {
-        Some(frame) => Some(frame.map_err(Into::into)),
-        None if body.is_end_stream() => None,
-        None => Some(Err("the peer reset the stream before the body's end".into())),
-    })
 }
 
 impl HttpBody for RequestBody {

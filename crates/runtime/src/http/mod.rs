@@ -18,7 +18,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, poll_whole, read_body, refusal_of};
+pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body, refusal_of};
 pub use connections::{ConnectionInfo, Connections};
 pub use metrics_help::METRICS;
 pub use origin::{FromTrustedProxy, Interim, Origin, Peer, Raw, TakeOver};

@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::body::{Body as HttpBody, Frame};
+use hyper::body::Body as HttpBody;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{Config, Connection, ConnectionError, Reason, RequestHead, ResponseHead, Role, StreamError, poll_read};
+use super::{Config, Connection, ConnectionError, Piece, Reason, RequestHead, ResponseHead, Role, StreamError, poll_read};
 
 /// Time without a byte from the server after which it is asked whether it is there, if it is checked at all.
 const LOOK_PARTS: u32 = 2;
@@ -74,10 +74,11 @@ impl Sender {
     {
         let shared = &self.0.0;
         let body = body.filter(|body| !body.is_end_stream());
+        let is_whole = body.is_none();
         let opened = poll_fn(|cx| {
             let connection = &mut *shared.lock();
             let can_open = std::task::ready!(connection.poll_can_open(cx));
-            Poll::Ready(can_open.map(|()| connection.open(&head, body.is_none())))
+            Poll::Ready(can_open.map(|()| connection.open(&head, is_whole)))
         });
         match opened.await {
             Ok(stream) => Ok(Exchange { connection: shared.clone(), stream, body, is_over: false }),
@@ -161,10 +162,7 @@ where
     ///
     /// # Errors
     /// The answer ended early.
-    pub fn poll_piece(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, ExchangeError<B::Error>>>> {
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, ExchangeError<B::Error>>>> {
         if self.is_over {
             return Poll::Ready(None);
         }

@@ -305,7 +305,6 @@ impl BlockWriter<'_> {
                 block.header(name, value);
             }
         }
-        drop(block);
         let len = self.out.len() - start - HEAD_LEN;
         if len <= self.payload_len_max {
             let [_, high, middle, low] = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
