@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,10 +14,14 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{Config, Connection, ConnectionError, Piece, Reason, RequestHead, ResponseHead, Role, StreamError, poll_read};
+use super::{
+    Config, Connection, ConnectionError, Piece, Reason, RequestHead, ResponseHead, Role, StreamError, poll_read,
+};
 
 /// Time without a byte from the server after which it is asked whether it is there, if it is checked at all.
 const LOOK_PARTS: u32 = 2;
+/// Time that the last frames may take to be written.
+const LAST_WRITE_TIME: Duration = Duration::from_secs(2);
 
 /// The cause for which a connection to a server ended.
 #[derive(Debug, thiserror::Error)]
@@ -75,14 +79,30 @@ impl Sender {
         let shared = &self.0.0;
         let body = body.filter(|body| !body.is_end_stream());
         let is_whole = body.is_none();
+        let mut wait = Wait { connection: shared, waker: None };
         let opened = poll_fn(|cx| {
             let connection = &mut *shared.lock();
-            let can_open = std::task::ready!(connection.poll_can_open(cx));
-            Poll::Ready(can_open.map(|()| connection.open(&head, is_whole)))
+            let can_open = connection.poll_can_open(cx);
+            wait.waker = can_open.is_pending().then(|| cx.waker().clone());
+            can_open.map_ok(|()| connection.open(&head, is_whole))
         });
         match opened.await {
             Ok(stream) => Ok(Exchange { connection: shared.clone(), stream, body, is_over: false }),
             Err(err) => Err((err, body)),
+        }
+    }
+}
+
+/// The wait of a request for a stream. Dropped early, it leaves its turn to the next request.
+struct Wait<'a> {
+    connection: &'a Mutex<Connection>,
+    waker: Option<Waker>,
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if let Some(waker) = &self.waker {
+            self.connection.lock().cancel_open(waker);
         }
     }
 }
@@ -205,7 +225,7 @@ where
             looks
         });
         let (mut heard_at, mut pinged_at) = (began, None::<Instant>);
-        poll_fn(|cx| {
+        let driven = poll_fn(|cx| {
             loop {
                 let connection = &mut *guard.0.lock();
                 connection.take_driver();
@@ -222,21 +242,22 @@ where
                     pinged_at = None;
                     if let Err(error) = connection.receive(&mut input, heard_at - began) {
                         connection.fail(error);
-                        // The server may still be told why.
-                        let _ = connection.poll_write(&mut io, cx);
                         return Poll::Ready(Err(error.into()));
                     }
                     if input.is_empty() {
                         input = BytesMut::new();
                     }
                 }
-                let written = connection.poll_write(&mut io, cx)?;
-                if written.is_ready() && std::task::ready!(Pin::new(&mut io).poll_flush(cx)).is_err() {
-                    return Poll::Ready(Ok(()));
+                let mut written = connection.poll_write(&mut io, cx)?;
+                if written.is_ready() {
+                    // While the transport cannot flush, the server may wait for this side to read.
+                    written = match Pin::new(&mut io).poll_flush(cx) {
+                        Poll::Ready(Err(_)) => return Poll::Ready(Ok(())),
+                        flushed => flushed.map(drop),
+                    };
                 }
                 if connection.is_retired() && connection.open_streams() == 0 {
                     connection.say_go_away(true);
-                    let _ = connection.poll_write(&mut io, cx);
                     return Poll::Ready(Ok(()));
                 }
                 if connection.peer_go_away().is_some() && connection.open_streams() == 0 {
@@ -269,7 +290,15 @@ where
                 return Poll::Pending;
             }
         })
-        .await
+        .await;
+        guard.0.lock().close();
+        // The server gets whole frames, and is told why.
+        let rest = poll_fn(|cx| {
+            std::task::ready!(guard.0.lock().poll_write(&mut io, cx))?;
+            Pin::new(&mut io).poll_flush(cx)
+        });
+        let _ = tokio::time::timeout(LAST_WRITE_TIME, rest).await;
+        driven
     };
     (sender, drive)
 }

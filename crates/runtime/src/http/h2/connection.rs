@@ -25,8 +25,8 @@ use super::stream::{Received, Stream, StreamError};
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Size of the table of a peer's encoder, in bytes: the default, so that it needs no setting.
 const TABLE_LEN_MAX: usize = 4096;
-/// Number of streams that this side has reset, and whose last frames may still arrive.
-const RESET_KEPT_MAX: usize = 256;
+/// Smallest bound on the number of remembered streams that this side has reset: their last frames may still arrive.
+const RESET_KEPT_MIN: usize = 256;
 /// Largest identifier of a stream.
 pub(super) const STREAM_MAX: u32 = 0x7fff_ffff;
 
@@ -112,6 +112,8 @@ pub struct Connection {
     /// Set once something has ended all streams.
     pub(super) error: Option<StreamError>,
     pub(super) now: Duration,
+    /// Number of frames that have arrived; a field block counts as one.
+    pub(super) received_units: u64,
     /// Number of bytes written in all.
     pub written: u64,
     /// The task that drives the connection.
@@ -165,6 +167,7 @@ impl Connection {
             awaits_pong: false,
             error: None,
             now: Duration::ZERO,
+            received_units: 0,
             written: 0,
             driver: None,
             openers: VecDeque::new(),
@@ -172,9 +175,17 @@ impl Connection {
         }
     }
 
-    /// Returns the next request that has arrived.
+    /// Returns the next request that has arrived and was not reset since.
     pub fn next_request(&mut self) -> Option<Arrival> {
-        self.arrivals.pop_front()
+        loop {
+            let arrival = self.arrivals.pop_front()?;
+            let id = arrival.stream;
+            if self.stream(id).is_some_and(|stream| stream.error.is_none()) {
+                return Some(arrival);
+            }
+            self.drop_reader(id);
+            self.drop_writer(id, Reason::Cancel);
+        }
     }
 
     /// Returns the number of streams on which a message is in progress.
@@ -182,11 +193,25 @@ impl Connection {
         self.open
     }
 
+    /// Returns the number of bytes that are held: data that is not read, data that is not sent, output, and a field block that has
+    /// not arrived whole.
+    pub fn held(&self) -> usize {
+        let of_stream = |stream: &Stream| stream.pending_len + stream.data.iter().map(Bytes::len).sum::<usize>();
+        let of_streams: usize = self.streams.iter().map(|stream| of_stream(stream)).sum();
+        of_streams + self.output.len() + self.block.as_ref().map_or(0, |block| block.bytes.len())
+    }
+
     /// Returns whether something that must arrive in time has begun to: a preface, a field block, or a frame other than DATA.
     /// `input` are the bytes that [`Connection::receive`] has left.
     pub fn is_amid_head(&self, input: &[u8]) -> bool {
-        let is_amid_frame = !input.is_empty() && frame::Head::parse(input).is_none_or(|head| head.kind != frame::Kind::Data);
+        let is_amid_frame =
+            !input.is_empty() && frame::Head::parse(input).is_none_or(|head| head.kind != frame::Kind::Data);
         self.block.is_some() || self.expects_preface || self.expects_settings || is_amid_frame
+    }
+
+    /// Returns the number of frames that have arrived; a field block counts as one.
+    pub fn received_units(&self) -> u64 {
+        self.received_units
     }
 
     /// Returns the peer's GOAWAY, if it has sent one: the last stream that it processes, and its reason.
@@ -261,8 +286,13 @@ impl Connection {
         }
         self.open = 0;
         self.arrivals.clear();
-        self.openers.drain(..).for_each(std::task::Waker::wake);
+        self.wake_openers();
         self.wake_driver();
+    }
+
+    /// Wakes all tasks that wait for a place to open a stream.
+    pub(super) fn wake_openers(&mut self) {
+        self.openers.drain(..).for_each(std::task::Waker::wake);
     }
 
     /// Writes the output. Pending while the peer does not read.
@@ -356,14 +386,18 @@ impl Connection {
 
     /// Notes that this side has reset a stream, whose last frames may still arrive.
     pub(super) fn remember_reset(&mut self, id: u32) {
-        if self.reset.len() >= RESET_KEPT_MAX {
+        // A peer whose streams are reset has at most this number on which it may still send.
+        let kept_max = usize::try_from(self.config.streams_max).unwrap_or(usize::MAX).max(RESET_KEPT_MIN);
+        if self.reset.len() >= kept_max {
             self.reset.pop_front();
         }
         self.reset.push_back(id);
     }
 
+    /// Returns whether frames may still arrive on a stream that is not kept: this side has reset it, or does not process it. A
+    /// client may give up any number of requests, and drops all that arrives for them.
     pub(super) fn was_reset(&self, id: u32) -> bool {
-        self.reset.contains(&id)
+        self.role == Role::Client || self.said_last.is_some_and(|said| id > said) || self.reset.contains(&id)
     }
 
     /// Counts a stream out once it is closed, and forgets it once nobody holds it. `was_closed` is its state before a change.

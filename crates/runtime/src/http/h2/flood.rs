@@ -82,6 +82,14 @@ impl FloodGuard {
         if is_within { Ok(()) } else { Err(ConnectionError::flood(head.kind.name())) }
     }
 
+    /// Counts a DATA frame from the peer that is nothing but padding.
+    ///
+    /// # Errors
+    /// Too many frames that carry no message.
+    pub(super) fn received_padding(&mut self, now: Duration) -> Result<(), ConnectionError> {
+        if self.idle.spend(now) { Ok(()) } else { Err(ConnectionError::flood(Kind::Data.name())) }
+    }
+
     /// Counts a stream that is reset for a fault of the peer.
     ///
     /// # Errors

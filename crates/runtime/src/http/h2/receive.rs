@@ -60,6 +60,7 @@ impl Connection {
             input.advance(HEAD_LEN);
             let payload = input.split_to(head.len).freeze();
             self.frame(head, payload)?;
+            self.received_units += u64::from(self.block.is_none());
         }
         Ok(())
     }
@@ -96,6 +97,9 @@ impl Connection {
         };
         self.window = window;
         without_padding(head, &mut payload)?;
+        if payload.is_empty() && len > 0 && !head.ends_stream() {
+            self.guard.received_padding(self.now)?;
+        }
         let id = head.stream;
         let Some(stream) = self.stream(id) else {
             if self.is_idle(id) {
@@ -139,7 +143,7 @@ impl Connection {
         let (padding, is_read) = (len - payload.len(), stream.has_reader);
         let dropped = if is_read { padding } else { len };
         if is_read && !payload.is_empty() {
-            stream.data.push_back(payload);
+            stream.push_data(payload);
         }
         stream.wake_reader();
         if dropped > 0 {
@@ -245,7 +249,6 @@ impl Connection {
         if self.said_last.is_some_and(|said| id > said) {
             // Announced: the client sends it again over another connection.
             self.last_id = id;
-            self.remember_reset(id);
             return Ok(());
         }
         self.last_id = id;
@@ -256,6 +259,8 @@ impl Connection {
             return self.reject_stream(id, Reason::RefusedStream);
         }
         let head = match fields.into_request() {
+            // No setting allows it (RFC 8441 section 3).
+            Ok(head) if head.protocol.is_some() => return self.reject_stream(id, Reason::ProtocolError),
             Ok(head) => Ok(head),
             Err(Fault::TooLarge) => Err(Fault::TooLarge),
             Err(Fault::Malformed(_)) => return self.reject_stream(id, Reason::ProtocolError),
@@ -300,8 +305,7 @@ impl Connection {
         let length = content_length(&head.headers);
         let Some(stream) = self.stream(id) else { return Ok(()) };
         let is_interim = head.status.is_informational();
-        let has_no_body =
-            stream.is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let has_no_body = stream.is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let what = match length {
             Err(_) => Some("Content-Length is no length"),
             Ok(_) if is_interim && is_last => Some("an interim response ends the stream"),
@@ -339,7 +343,11 @@ impl Connection {
             stream.finish = Finish::Sent;
             stream.wake_writer();
         } else if let Some(stream) = self.stream(id) {
-            stream.fail(if reason == Reason::RefusedStream { StreamError::Unprocessed } else { StreamError::Reset(reason) });
+            stream.fail(if reason == Reason::RefusedStream {
+                StreamError::Unprocessed
+            } else {
+                StreamError::Reset(reason)
+            });
         }
         self.settle(id, was_closed);
         Ok(())
@@ -389,7 +397,11 @@ impl Connection {
         let Ok(payload) = <[u8; 8]>::try_from(payload) else {
             return Err(ConnectionError::new(Reason::FrameSizeError, "PING has not 8 bytes"));
         };
-        if head.has(ACK) { self.ponged() } else { put_ping(self.output.tail(), payload, true) }
+        if head.has(ACK) {
+            self.ponged()
+        } else {
+            put_ping(self.output.tail(), payload, true)
+        }
         Ok(())
     }
 

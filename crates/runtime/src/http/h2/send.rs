@@ -1,6 +1,7 @@
 //! What this side sends: heads at once, data as the peer's windows allow, its streams in turn.
 
-use std::task::{Context, Poll};
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -36,6 +37,16 @@ impl Connection {
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Notes that a task which [`Connection::poll_can_open`] has registered does not wait any more. If it was woken for a place,
+    /// the next one gets it.
+    pub fn cancel_open(&mut self, waker: &Waker) {
+        match self.openers.iter().position(|opener| opener.will_wake(waker)) {
+            // Woken, as another wait of the same task may share the registration.
+            Some(at) => drop(self.openers.remove(at).map(Waker::wake)),
+            None => self.wake_openers(),
+        }
     }
 
     /// Returns whether the connection takes further requests, now or later.
@@ -180,6 +191,17 @@ impl Connection {
         }
     }
 
+    /// Notes that a stream waits for the window of the connection.
+    fn block(&mut self, id: u32) {
+        if self.blocked.len() > 2 * self.open {
+            // Some have ended since.
+            let mut blocked = std::mem::take(&mut self.blocked);
+            blocked.retain(|id| self.stream(*id).is_some_and(|stream| stream.error.is_none()));
+            self.blocked = blocked;
+        }
+        self.blocked.push(id);
+    }
+
     /// Makes frames of pending data, a frame of each stream in turn, as the windows and the output allow.
     pub(super) fn pump(&mut self) {
         while self.output.takes_more() {
@@ -191,32 +213,40 @@ impl Connection {
             if stream.error.is_some() {
                 continue;
             }
-            let Some(piece) = stream.pending.front_mut() else {
+            if stream.pending.is_empty() {
                 self.finish(id);
                 continue;
-            };
+            }
             let both = usize::try_from(stream.send_window.min(window)).unwrap_or(0);
-            let len = piece.len().min(payload_len_max).min(both);
+            let len = stream.pending_len.min(payload_len_max).min(both);
             if len == 0 {
                 // A WINDOW_UPDATE of the stream, or of the connection, continues it.
                 if stream.send_window > 0 {
                     stream.is_queued = true;
-                    self.blocked.push(id);
+                    self.block(id);
                 }
                 continue;
             }
-            let data = if len == piece.len() { stream.pending.pop_front() } else { Some(piece.split_to(len)) };
-            let data = data.unwrap_or_default();
             stream.send_window -= len as i64;
             stream.pending_len -= len;
             stream.moved_at = now;
-            let is_last = stream.pending.is_empty() && matches!(stream.finish, Finish::Data);
+            let is_last = stream.pending_len == 0 && matches!(stream.finish, Finish::Data);
+            // Small pieces share a frame: most often there is one.
+            let first = take(&mut stream.pending, len);
+            let mut left = len - first.len();
+            let mut others = Vec::new();
+            while left > 0 && !stream.pending.is_empty() {
+                let piece = take(&mut stream.pending, left);
+                left -= piece.len();
+                others.push(piece);
+            }
             if stream.pending_len < pending_max {
                 stream.wake_writer();
             }
             let has_more = stream.wants_to_send() && !is_last;
             put_data_head(self.output.tail(), id, len, is_last);
-            self.output.push(data);
+            self.output.push(first);
+            others.into_iter().for_each(|piece| self.output.push(piece));
             self.send_window -= len as i64;
             self.guard.sent_data(len);
             if is_last {
@@ -255,5 +285,13 @@ impl Connection {
             return;
         }
         self.settle(id, was_closed);
+    }
+}
+
+/// Takes up to `len_max` bytes off the first piece.
+fn take(pending: &mut VecDeque<Bytes>, len_max: usize) -> Bytes {
+    match pending.front_mut() {
+        Some(piece) if piece.len() > len_max => piece.split_to(len_max),
+        _ => pending.pop_front().unwrap_or_default(),
     }
 }

@@ -135,8 +135,8 @@ struct Watch {
     is_stopping: bool,
     last_input: Instant,
     idle_since: Option<Instant>,
-    /// Time since which a head is arriving.
-    amid_head_since: Option<Instant>,
+    /// Time since which a head is arriving, and the number of frames before it.
+    amid_head_since: Option<(Instant, u64)>,
     /// Time since which the output made no progress, and the number of bytes written by then.
     stuck: Option<(Instant, u64)>,
     pinged_at: Option<Instant>,
@@ -196,7 +196,9 @@ impl Driver<'_> {
                 self.input = BytesMut::new();
             }
             let is_amid = connection.is_amid_head(&self.input);
-            self.watch.amid_head_since = is_amid.then(|| self.watch.amid_head_since.unwrap_or(now));
+            let before = connection.received_units();
+            let since = self.watch.amid_head_since.filter(|(_, units)| *units == before);
+            self.watch.amid_head_since = is_amid.then(|| since.unwrap_or((now, before)));
             if self.watch.is_stopping && !connection.awaits_pong() {
                 connection.say_go_away(true);
             }
@@ -241,7 +243,7 @@ impl Driver<'_> {
         if is_over(self.watch.stuck.map(|(since, _)| since), UNREAD_TIME) {
             return Err("the client does not read".into());
         }
-        if is_over(self.watch.amid_head_since, limits.header_timeout) {
+        if is_over(self.watch.amid_head_since.map(|(since, _)| since), limits.header_timeout) {
             return Err("a head took too long".into());
         }
         if is_over(self.watch.pinged_at, limits.header_timeout) {
@@ -276,7 +278,8 @@ async fn close<IO: Transport>(io: &mut IO, connection: &Mutex<Connection>) {
     let mut scrap = BytesMut::new();
     let closing = poll_fn(|cx| {
         if !is_shut {
-            if ready!(connection.lock().poll_write(io, cx)).is_err() || ready!(Pin::new(&mut *io).poll_shutdown(cx)).is_err()
+            if ready!(connection.lock().poll_write(io, cx)).is_err()
+                || ready!(Pin::new(&mut *io).poll_shutdown(cx)).is_err()
             {
                 return Poll::Ready(());
             }
@@ -414,7 +417,9 @@ async fn write(
         parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
     }
     parts.headers.entry(http::header::DATE).or_insert_with(date);
-    if !plan.has_body {
+    // Trailers may follow a body of no bytes.
+    let may_have_trailers = plan.framing == Framing::Length(0) && !body.is_end_stream();
+    if !plan.has_body && !may_have_trailers {
         connection.lock().respond(stream, parts.status, &parts.headers, true);
         return Ok(());
     }

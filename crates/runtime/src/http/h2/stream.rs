@@ -4,11 +4,16 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 
 use super::error::{ConnectionError, Reason};
 use super::message::ResponseHead;
+
+/// Longest part of a body that is copied if it stays unread, in bytes. A longer one keeps at most eight times its length: a read.
+const PART_COPIED_MAX: usize = 8 * 1024;
+/// Longest part that copies are joined to, in bytes.
+const PART_MERGED_MAX: usize = 16 * 1024;
 
 /// The cause for which a stream ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,6 +132,24 @@ impl Stream {
     /// Returns whether there is data, or an end, that waits to be sent.
     pub(super) fn wants_to_send(&self) -> bool {
         !self.pending.is_empty() || matches!(self.finish, Finish::Data | Finish::Trailers(_))
+    }
+
+    /// Keeps a part of the body until it is read. A part keeps all that was read with it in memory; so behind an unread one,
+    /// small parts are copied into one.
+    pub(super) fn push_data(&mut self, data: Bytes) {
+        // The first is most often read before another one arrives.
+        if self.data.is_empty() || data.len() > PART_COPIED_MAX {
+            return self.data.push_back(data);
+        }
+        let has_copies = self.data.len() > 1;
+        match self.data.pop_back_if(|last| has_copies && last.len() + data.len() <= PART_MERGED_MAX) {
+            Some(last) => {
+                let mut merged = last.try_into_mut().unwrap_or_else(|last| BytesMut::from(&last[..]));
+                merged.extend_from_slice(&data);
+                self.data.push_back(merged.freeze());
+            }
+            None => self.data.push_back(Bytes::copy_from_slice(&data)),
+        }
     }
 
     pub(super) fn wake_reader(&mut self) {

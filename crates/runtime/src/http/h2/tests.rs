@@ -363,7 +363,11 @@ fn a_malformed_message_ends_its_stream_alone() {
             |h| h.post(1, 0, &literal("content-length", "3")).and_then(|()| h.send(1, 5, 1, &literal("x", "y"))),
             Reason::ProtocolError,
         ),
-        ("HEADERS within a body", |h| h.post(1, 0, &[]).and_then(|()| h.send(1, 4, 1, &literal("x", "y"))), Reason::ProtocolError),
+        (
+            "HEADERS within a body",
+            |h| h.post(1, 0, &[]).and_then(|()| h.send(1, 4, 1, &literal("x", "y"))),
+            Reason::ProtocolError,
+        ),
         (
             "more data than the stream's window",
             |h| h.post(1, 0, &[]).and_then(|()| (0..5).try_for_each(|_| h.send(0, 0, 1, &[0; 16_384]))),
@@ -446,4 +450,246 @@ fn data_that_the_peer_never_takes_is_seen_and_progress_counts() {
     pair.talk();
     assert!(pair.server.unread_for() < Duration::from_secs(10));
     pair.server.drop_writer(id, Reason::Cancel);
+}
+
+#[test]
+fn unread_data_in_small_pieces_takes_no_more_memory_than_its_window_explains() {
+    let mut hostile = Hostile::new();
+    hostile.post(1, 0, &[]).unwrap();
+    hostile.post(3, 0, &[]).unwrap();
+    // A byte for the stream that nobody reads, in a read that is otherwise read, or padding, and so costs the peer no window.
+    for _ in 0..2000 {
+        let mut frames = BytesMut::new();
+        put_head(&mut frames, 1, 0, 0, 1);
+        frames.extend_from_slice(b"x");
+        put_head(&mut frames, 16_384, 0, 0, 3);
+        frames.resize(frames.len() + 16_384, 0);
+        hostile.input = frames;
+        hostile.server.receive(&mut hostile.input, Duration::ZERO).unwrap();
+        let _ = read(&mut hostile.server, 3);
+        let _ = output(&mut hostile.server);
+    }
+    let pieces = hostile.server.stream(1).unwrap().data.len();
+    assert!(pieces <= 2, "{pieces} pieces, each of which keeps what was read with it");
+    assert_eq!(read(&mut hostile.server, 1).0, vec![b'x'; 2000]);
+}
+
+#[test]
+fn streams_that_end_while_they_wait_for_the_connections_window_are_forgotten() {
+    let mut hostile = Hostile::new();
+    for number in 0..500 {
+        let id = number * 2 + 1;
+        hostile.post(id, END_STREAM, &[]).unwrap();
+        hostile.server.respond(id, StatusCode::OK, &HeaderMap::new(), false);
+        hostile.server.send(id, Bytes::from(vec![0; 60_000]), true);
+        output(&mut hostile.server);
+        hostile.send(3, 0, id, &[0, 0, 0, 8]).unwrap();
+        hostile.server.drop_writer(id, Reason::Cancel);
+    }
+    assert!(hostile.server.blocked.len() < 10, "{} streams wait", hostile.server.blocked.len());
+}
+
+#[test]
+fn requests_ignored_behind_a_go_away_never_end_those_before_it() {
+    let mut hostile = Hostile::new();
+    hostile.post(1, 0, &[]).unwrap();
+    hostile.server.say_go_away(true);
+    for number in 1..600 {
+        hostile.post(number * 2 + 1, 0, &[]).unwrap();
+    }
+    for number in 1..600 {
+        hostile.send(0, END_STREAM, number * 2 + 1, b"x").unwrap();
+    }
+    hostile.send(0, END_STREAM, 1, b"y").unwrap();
+    assert_eq!(read(&mut hostile.server, 1).0, b"y");
+}
+
+#[test]
+fn answers_to_any_number_of_requests_that_were_given_up_are_dropped() {
+    let mut pair = Pair::new();
+    pair.server.config.streams_max = 1000;
+    pair.talk();
+    let ids: Vec<u32> = (0..600).map(|_| pair.client.open(&post("/"), true)).collect();
+    let bytes = output(&mut pair.client);
+    pair.to_server.extend_from_slice(&bytes);
+    pair.server.receive(&mut pair.to_server, Duration::ZERO).unwrap();
+    for id in &ids {
+        pair.server.respond(*id, StatusCode::OK, &HeaderMap::new(), false);
+        pair.server.send(*id, Bytes::from_static(b"x"), true);
+    }
+    for id in ids {
+        pair.client.drop_reader(id);
+        pair.client.drop_writer(id, Reason::Cancel);
+    }
+    pair.talk();
+    let next = pair.client.open(&post("/"), true);
+    pair.talk();
+    pair.server.respond(next, StatusCode::OK, &HeaderMap::new(), true);
+    pair.talk();
+    assert!(matches!(pair.client.poll_response(next, &mut cx()), Poll::Ready(Ok(_))));
+}
+
+#[test]
+fn an_extended_connect_that_was_never_allowed_is_malformed() {
+    let mut hostile = Hostile::new();
+    let block = [&[0x02, 7][..], b"CONNECT", &[0x86, 0x84, 0x41, 1, b'h'], &literal(":protocol", "websocket")].concat();
+    hostile.send(1, END_HEADERS, 1, &block).unwrap();
+    assert_eq!(hostile.reset(1), Some(Reason::ProtocolError));
+    assert!(hostile.server.next_request().is_none());
+}
+
+#[test]
+fn a_request_that_is_reset_before_it_is_taken_never_arrives() {
+    let mut hostile = Hostile::new();
+    hostile.post(1, END_STREAM, &[]).unwrap();
+    hostile.post(3, 0, &[]).unwrap();
+    hostile.send(0, 0, 3, &[0; 1000]).unwrap();
+    hostile.send(3, 0, 3, &[0, 0, 0, 8]).unwrap();
+    let arrived: Vec<u32> =
+        std::iter::from_fn(|| hostile.server.next_request()).map(|arrival| arrival.stream).collect();
+    assert_eq!(arrived, [1]);
+    assert!(hostile.server.at(3).is_none(), "it is forgotten");
+}
+
+#[test]
+fn small_pieces_that_wait_share_a_frame() {
+    let mut pair = Pair::new();
+    let id = pair.client.open(&post("/"), false);
+    pair.talk();
+    for number in 0..300_u32 {
+        pair.client.send(id, Bytes::from(vec![number as u8; 100]), number == 299);
+    }
+    let bytes = output(&mut pair.client);
+    assert_eq!(bytes.len(), 30_000 + 2 * 9, "two frames");
+    pair.to_server.extend_from_slice(&bytes);
+    pair.server.receive(&mut pair.to_server, Duration::ZERO).unwrap();
+    let (data, _, is_end) = read(&mut pair.server, id);
+    assert_eq!(is_end, Ok(true));
+    assert!(data.chunks(100).enumerate().all(|(number, piece)| piece == vec![number as u8; 100]));
+}
+
+#[test]
+fn padding_alone_is_a_flood_like_empty_data() {
+    let mut hostile = Hostile::new();
+    hostile.post(1, 0, &[]).unwrap();
+    let flood = (0..3000).try_for_each(|_| hostile.send(0, super::frame::PADDED, 1, &[2, 0, 0]));
+    assert_eq!(flood, Err(Reason::EnhanceYourCalm));
+}
+
+/// A transport that flushes nothing until it has been read from often enough, as TLS does while the peer does not read.
+struct Flushing<IO> {
+    io: IO,
+    reads_left: u32,
+}
+
+impl<IO: tokio::io::AsyncRead + Unpin> tokio::io::AsyncRead for Flushing<IO> {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        read: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        std::task::ready!(std::pin::Pin::new(&mut self.io).poll_read(cx, read))?;
+        self.reads_left = self.reads_left.saturating_sub(1);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: tokio::io::AsyncWrite + Unpin> tokio::io::AsyncWrite for Flushing<IO> {
+    fn poll_write(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        std::pin::Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: std::pin::Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        if self.reads_left > 0 { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    fn poll_shutdown(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        std::pin::Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// Serves a connection of this engine: each request is answered with 200 as soon as it has arrived.
+async fn answering(mut io: tokio::io::DuplexStream, config: Config) {
+    use tokio::io::AsyncReadExt;
+    let (mut server, mut input) = (Connection::new(Role::Server, config), BytesMut::new());
+    loop {
+        std::future::poll_fn(|cx| server.poll_write(&mut io, cx)).await.unwrap();
+        if io.read_buf(&mut input).await.unwrap() == 0 {
+            return;
+        }
+        server.receive(&mut input, Duration::ZERO).unwrap();
+        while let Some(arrival) = server.next_request() {
+            server.respond(arrival.stream, StatusCode::OK, &HeaderMap::new(), true);
+        }
+    }
+}
+
+type NoBody = http_body_util::Empty<Bytes>;
+
+#[tokio::test]
+async fn a_client_reads_while_the_transport_cannot_flush() {
+    let (near, far) = tokio::io::duplex(100_000);
+    let (sender, drive) = super::connect(Flushing { io: near, reads_left: 2 }, CONFIG, None);
+    let _serving = tokio::spawn(answering(far, CONFIG));
+    let _driving = tokio::spawn(drive);
+    let talk = async {
+        let mut exchange = sender.send(post("/"), None::<NoBody>).await.unwrap();
+        std::future::poll_fn(|cx| exchange.poll_response(cx)).await.unwrap().status
+    };
+    assert_eq!(tokio::time::timeout(Duration::from_secs(5), talk).await.unwrap(), 200);
+}
+
+#[tokio::test]
+async fn a_request_that_gives_up_its_wait_for_a_stream_leaves_the_stream_to_the_next() {
+    let (near, far) = tokio::io::duplex(100_000);
+    let (sender, drive) = super::connect(near, CONFIG, None);
+    let _driving = tokio::spawn(drive);
+    let (mut server, mut input) = (Connection::new(Role::Server, Config { streams_max: 1, ..CONFIG }), BytesMut::new());
+    let mut far = far;
+    std::future::poll_fn(|cx| server.poll_write(&mut far, cx)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let first = sender.send(post("/"), None::<NoBody>).await.unwrap();
+    let waits = || {
+        let sender = sender.clone();
+        tokio::spawn(async move { sender.send(post("/"), None::<NoBody>).await.map(drop).map_err(drop) })
+    };
+    let gives_up = waits();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let next = waits();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    gives_up.abort();
+    let _ = gives_up.await;
+    let arrival = loop {
+        tokio::io::AsyncReadExt::read_buf(&mut far, &mut input).await.unwrap();
+        server.receive(&mut input, Duration::ZERO).unwrap();
+        if let Some(arrival) = server.next_request() {
+            break arrival;
+        }
+    };
+    server.respond(arrival.stream, StatusCode::OK, &HeaderMap::new(), true);
+    std::future::poll_fn(|cx| server.poll_write(&mut far, cx)).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(5), next).await.expect("it is sent").unwrap().unwrap();
+    drop(first);
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_whole_frames_however_slowly_they_are_read() {
+    let (near, mut far) = tokio::io::duplex(10);
+    let (sender, drive) = super::connect(near, CONFIG, None);
+    let driving = tokio::spawn(drive);
+    drop(sender.send(post("/"), None::<NoBody>).await.unwrap());
+    drop(sender);
+    let mut bytes = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut far, &mut bytes).await.unwrap();
+    driving.await.unwrap().unwrap();
+    let (mut rest, mut kinds) = (bytes.strip_prefix(PREFACE).unwrap(), Vec::new());
+    while let Some((head, behind)) = rest.split_first_chunk::<9>() {
+        kinds.push(head[3]);
+        rest = behind.get(usize::from(head[1]) << 8 | usize::from(head[2])..).expect("a whole frame");
+    }
+    assert!(rest.is_empty() && kinds.ends_with(&[1, 3, 7]), "{kinds:?}");
 }
