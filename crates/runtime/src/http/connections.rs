@@ -48,6 +48,8 @@ pub(super) struct Entry {
     subject: RwLock<Option<Arc<str>>>,
     /// Asks only this connection to finish.
     pub(super) stop: CancellationToken,
+    /// Asks only this connection to close: what an upgrade has made of it ends at once.
+    pub(super) closed: CancellationToken,
 }
 
 impl Entry {
@@ -183,10 +185,13 @@ impl Connections {
         entries.iter().map(|entry| entry.info()).collect()
     }
 
-    /// Asks a connection to finish its requests and close. Returns false if there is none of that number.
+    /// Asks a connection to finish its requests and close; one that was upgraded closes at once. Returns false if there is none
+    /// of that number.
     pub fn close(&self, id: u64) -> bool {
-        let entry = self.open.lock().by_id.get(&id).cloned();
-        entry.inspect(|entry| entry.stop.cancel()).is_some()
+        let Some(entry) = self.open.lock().by_id.get(&id).cloned() else { return false };
+        entry.stop.cancel();
+        entry.closed.cancel();
+        true
     }
 
     /// Adds a connection; `None` if a bound is reached.
@@ -213,6 +218,7 @@ impl Connections {
                 requests: AtomicU64::new(0),
                 subject: RwLock::new(None),
                 stop,
+                closed: CancellationToken::new(),
             });
             open.by_id.insert(entry.id, entry.clone());
             entry
