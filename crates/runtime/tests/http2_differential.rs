@@ -37,12 +37,12 @@ async fn within<T>(seed: u64, what: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn our_client_and_the_server_of_hyper_exchange_the_same_messages() {
     for seed in seeds(120) {
-        let plan = Arc::new(Plan::new(seed));
+        let plan = Arc::new(Plan::for_hyper_server(seed));
         let seen = Arc::new(Seen::default());
         let (near, far) = pair(&plan);
         let serving = tokio::spawn(hyper_server(far, plan.clone(), seen.clone()));
         let answers = within(seed, converse(Caller::ours(near, &plan), &plan)).await;
-        within(seed, serving).await.unwrap();
+        within(seed, serving).await.unwrap_or_else(|err| panic!("seed {seed}: {err}"));
         check(&plan, &answers, &seen);
     }
 }

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::tests::{PATIENCE, TestServer, served, until};
-use super::{HttpLimits, RequestBody, full};
+use super::{HttpLimits, RequestBody, UNREAD_TIME, full};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADERS: u8 = 1;
@@ -180,4 +180,35 @@ async fn a_busy_client_whose_reads_always_end_within_a_frame_is_no_slow_one() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     assert!(!reading.is_finished(), "the connection has ended");
+}
+
+#[tokio::test]
+async fn a_client_that_answers_pings_and_never_opens_its_window_is_disconnected_in_time() {
+    const LARGE: usize = 1024 * 1024;
+    // Pings are due during the wait.
+    let limits = HttpLimits { header_timeout: UNREAD_TIME / 3, ..HttpLimits::default() };
+    let server = served(limits, |_| async { Response::new(full(vec![b'x'; LARGE])) }).await;
+    let mut stream = server.open().await;
+    let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head(GET, "/"));
+    stream.write_all(&[PREFACE, &no_window, &request].concat()).await.unwrap();
+    let since = std::time::Instant::now();
+    let mut pings = 0;
+    loop {
+        let mut start = [0; 9];
+        if timeout(PATIENCE, stream.read_exact(&mut start)).await.expect("an end").is_err() {
+            break;
+        }
+        let mut payload = vec![0; usize::from(start[1]) << 8 | usize::from(start[2])];
+        stream.read_exact(&mut payload).await.unwrap();
+        assert_ne!(start[3], 0, "no DATA is allowed");
+        if start[3] == 6 {
+            pings += 1;
+            stream.write_all(&frame(6, 1, 0, &payload)).await.unwrap();
+        }
+    }
+    let took = since.elapsed();
+    assert!(pings > 0, "the server looks whether the client is there");
+    assert!(took >= UNREAD_TIME && took < UNREAD_TIME * 4, "{took:?} of {UNREAD_TIME:?}");
+    until("its place is free", || server.listening.connections.open() == 0).await;
 }
