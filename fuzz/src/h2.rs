@@ -61,7 +61,7 @@ struct Side<'a> {
     role: Role,
     connection: Connection,
     input: BytesMut,
-    /// What the peer will send.
+    /// Message that the peer will send.
     rest: &'a [u8],
     has_failed: bool,
     now: Duration,
@@ -232,7 +232,7 @@ fn fields(how: usize) -> HeaderMap {
     headers
 }
 
-/// What the connection has written, as its peer reads it.
+/// Output of the connection, as its peer reads it.
 struct Output {
     role: Role,
     bytes: Vec<u8>,
@@ -240,7 +240,7 @@ struct Output {
     decoder: Decoder,
     /// The block that has not ended, and its stream.
     block: Option<(u32, Vec<u8>)>,
-    streams: BTreeMap<u32, Sent>,
+    streams: BTreeMap<u32, StreamOutput>,
     answered: Vec<u32>,
     last: u32,
     is_over: bool,
@@ -251,9 +251,9 @@ struct Output {
     sent: u64,
 }
 
-/// What was written on a stream.
+/// Frames that were written on one stream, so far.
 #[derive(Default)]
-struct Sent {
+struct StreamOutput {
     has_head: bool,
     is_ended: bool,
     is_reset: bool,

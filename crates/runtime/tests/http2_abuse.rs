@@ -1,4 +1,4 @@
-//! What hostile peers of HTTP/2 cost: frames that carry nothing, heads that grow when they are decoded, heads that never end. Each
+//! Costs of hostile peers of HTTP/2: frames that carry nothing, heads that grow when they are decoded, heads that never end. Each
 //! test states a bound and shows its figures.
 
 #![cfg(feature = "http")]

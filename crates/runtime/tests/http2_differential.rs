@@ -16,7 +16,7 @@ use http2::client::{Caller, converse};
 use http2::plan::Plan;
 use http2::server::{Listener, hyper_server};
 use http2::transport::{Cut, pair};
-use http2::verdict::{Seen, check};
+use http2::verdict::{Record, check};
 
 /// Longest time of one conversation. None takes a hundredth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ async fn within<T>(seed: u64, what: impl Future<Output = T>) -> T {
 async fn our_client_and_the_server_of_hyper_exchange_the_same_messages() {
     for seed in seeds(120) {
         let plan = Arc::new(Plan::for_hyper_server(seed));
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(Record::default());
         let (near, far) = pair(&plan);
         let serving = tokio::spawn(hyper_server(far, plan.clone(), seen.clone()));
         let answers = within(seed, converse(Caller::ours(near, &plan), &plan)).await;

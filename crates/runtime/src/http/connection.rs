@@ -14,8 +14,8 @@ use tokio::time::{sleep, timeout};
 
 use super::connections::{Place, Protocol};
 use super::h1::Setup;
-use super::stream::{Stream, Transport};
 use super::h2::PREFACE;
+use super::stream::{Stream, Transport};
 use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, RequestBody, h1, h2};
 use crate::clock::{Clock, SystemClock};
 use crate::tls::{self, PeerCertificate};

@@ -13,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
 use super::plan::{Exchange, Plan, announce};
-use super::transport::{Planned, Rest};
+use super::transport::{BodyOfPlan, Rest};
 use super::verdict::{End, GotAnswer};
 
 /// A client whose connection is driven.
 pub(crate) enum Caller {
     Ours(Sender, JoinHandle<String>),
-    Hyper(hyper::client::conn::http2::SendRequest<Planned>, JoinHandle<String>),
+    Hyper(hyper::client::conn::http2::SendRequest<BodyOfPlan>, JoinHandle<String>),
 }
 
 impl Caller {
@@ -56,7 +56,7 @@ impl Caller {
         let uri: Uri = format!("http://a.example{}", exchange.path).parse().unwrap();
         let mut headers = exchange.headers.clone();
         announce(&mut headers, &exchange.body);
-        let body = Planned::new(&exchange.body);
+        let body = BodyOfPlan::new(&exchange.body);
         let mut rest = Rest::default();
         match self {
             Caller::Ours(sender, _) => {

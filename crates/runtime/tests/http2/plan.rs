@@ -1,4 +1,4 @@
-//! What a conversation consists of, decided by its seed alone: both sides derive the same plan.
+//! Plan of a conversation, decided by its seed alone: both sides derive the same plan.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, COOKIE};
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 /// may send more requests than the server allows, and hyper ends the connection of one whose trailers follow then.
 pub(crate) const FIRST: &str = "/first";
 
-/// A xorshift generator.
+/// A xorshift generator of random numbers.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -42,7 +42,7 @@ impl Random {
 /// A body as its sender produces it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyPlan {
-    /// Lengths of its pieces.
+    /// Lengths of the pieces of the body.
     pub(crate) pieces: Vec<usize>,
     pub(crate) is_announced: bool,
     pub(crate) trailers: Option<HeaderMap>,
@@ -97,14 +97,14 @@ impl BodyPlan {
     }
 }
 
-/// When the server reads the body of a request.
+/// Time at which the server reads the body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// All of it before it answers.
     First,
-    /// While it answers.
+    /// The body is read while the server answers.
     Meanwhile,
-    /// Not at all.
+    /// The body is not read at all.
     Never,
 }
 

@@ -19,11 +19,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::plan::{BodyPlan, Exchange, FIRST, Plan, Reading, announce};
-use super::transport::{Planned, Rest};
-use super::verdict::{End, Got, GotRequest, Seen};
+use super::transport::{BodyOfPlan, Rest};
+use super::verdict::{End, Got, GotRequest, Record};
 
 /// Reads a request's body into what is seen of it.
-async fn read<B>(mut body: B, exchange: Exchange, number: usize, seen: Arc<Seen>)
+async fn read<B>(mut body: B, exchange: Exchange, number: usize, seen: Arc<Record>)
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
@@ -49,14 +49,14 @@ where
 }
 
 /// Answers a request as the plan says.
-async fn answer<B>(request: Request<B>, plan: Arc<Plan>, seen: Arc<Seen>) -> Response<Planned>
+async fn answer<B>(request: Request<B>, plan: Arc<Plan>, seen: Arc<Record>) -> Response<BodyOfPlan>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
 {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().unwrap().to_string();
     if path.ends_with(FIRST) {
-        return Response::new(Planned::new(&BodyPlan::default()));
+        return Response::new(BodyOfPlan::new(&BodyPlan::default()));
     }
     let (number, exchange) = plan.at(&path);
     let got = GotRequest {
@@ -77,7 +77,7 @@ where
         Reading::Meanwhile => drop(tokio::spawn(read(body, exchange.clone(), number, seen))),
         Reading::Never => drop(body),
     }
-    let mut response = Response::new(Planned::new(&exchange.answer));
+    let mut response = Response::new(BodyOfPlan::new(&exchange.answer));
     *response.status_mut() = exchange.status;
     *response.headers_mut() = exchange.answer_headers.clone();
     announce(response.headers_mut(), &exchange.answer);
@@ -85,7 +85,7 @@ where
 }
 
 /// Serves one connection by hyper until it ends.
-pub(crate) async fn hyper_server<IO>(io: IO, plan: Arc<Plan>, seen: Arc<Seen>)
+pub(crate) async fn hyper_server<IO>(io: IO, plan: Arc<Plan>, seen: Arc<Record>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -107,7 +107,7 @@ where
     assert!(served.is_ok(), "seed {}: {served:?}", plan.seed);
 }
 
-type Conversations = Arc<Mutex<HashMap<u64, (Arc<Plan>, Arc<Seen>)>>>;
+type Conversations = Arc<Mutex<HashMap<u64, (Arc<Plan>, Arc<Record>)>>>;
 
 /// A listener of this crate on a Unix socket.
 pub(crate) struct Listener {
@@ -138,8 +138,8 @@ impl Listener {
     }
 
     /// Makes a plan known, and returns what will be seen of it.
-    pub(crate) fn expect(&self, plan: &Arc<Plan>) -> Arc<Seen> {
-        let seen = Arc::new(Seen::default());
+    pub(crate) fn expect(&self, plan: &Arc<Plan>) -> Arc<Record> {
+        let seen = Arc::new(Record::default());
         let mut conversations = self.conversations.lock();
         conversations.clear();
         conversations.insert(plan.seed, (plan.clone(), seen.clone()));

@@ -78,7 +78,7 @@ impl Rest {
 }
 
 /// The body of a plan.
-pub(crate) struct Planned {
+pub(crate) struct BodyOfPlan {
     plan: BodyPlan,
     at: usize,
     sent: usize,
@@ -86,14 +86,14 @@ pub(crate) struct Planned {
     rest: Rest,
 }
 
-impl Planned {
-    pub(crate) fn new(plan: &BodyPlan) -> Planned {
+impl BodyOfPlan {
+    pub(crate) fn new(plan: &BodyPlan) -> BodyOfPlan {
         let has_trailers = plan.trailers.is_some();
-        Planned { plan: plan.clone(), at: 0, sent: 0, has_trailers, rest: Rest::default() }
+        BodyOfPlan { plan: plan.clone(), at: 0, sent: 0, has_trailers, rest: Rest::default() }
     }
 }
 
-impl Body for Planned {
+impl Body for BodyOfPlan {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 

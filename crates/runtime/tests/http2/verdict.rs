@@ -1,4 +1,4 @@
-//! What each side has seen of a conversation, compared with its plan.
+//! Record of a conversation at each side, compared with its plan.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::plan::{BodyPlan, Plan, Reading};
 pub(crate) enum End {
     /// All of it has arrived.
     Whole,
-    /// It ended early.
+    /// The message ended before its end.
     Early,
-    /// Its reader has left.
+    /// The reader of the message has left.
     Unread,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct GotRequest {
 }
 
 /// The requests that a server has seen, by their number.
-pub(crate) type Seen = Mutex<BTreeMap<usize, GotRequest>>;
+pub(crate) type Record = Mutex<BTreeMap<usize, GotRequest>>;
 
 /// An answer as the client has seen it.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ pub(crate) struct GotAnswer {
 }
 
 /// Compares what both sides have seen with the plan.
-pub(crate) fn check(plan: &Plan, answers: &[GotAnswer], seen: &Seen) {
+pub(crate) fn check(plan: &Plan, answers: &[GotAnswer], seen: &Record) {
     let seen = seen.lock();
     for (number, (exchange, answer)) in plan.exchanges.iter().zip(answers).enumerate() {
         let what = format!("seed {}, exchange {number}", plan.seed);

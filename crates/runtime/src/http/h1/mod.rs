@@ -15,13 +15,13 @@ mod target;
 mod wire;
 mod writer;
 
+pub(super) use answer::{Plan, date};
 pub(super) use chunk::without_barred;
 pub use chunk::{ChunkStep, Decoder, TRAILER_BYTES_MAX, encode_chunk_head, encode_last_chunk};
 pub use head::{
     Fault, Framing, HeadLimits, RequestHead, ResponseHead, encode_request, encode_response, parse_request,
     parse_response, response_has_no_body,
 };
-pub(super) use answer::{Plan, date};
 pub(super) use server::{Setup, serve};
 pub(super) use target::is_host;
 pub(super) use wire::{Source, poll_read};

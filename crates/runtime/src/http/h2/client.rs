@@ -26,7 +26,7 @@ const LAST_WRITE_TIME: Duration = Duration::from_secs(2);
 /// The cause for which a connection to a server ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    /// The transport failed.
+    /// The transport failed, below HTTP/2.
     #[error("connection: {0}")]
     Io(#[from] io::Error),
     /// The server violated the protocol.
@@ -40,7 +40,7 @@ pub enum DriveError {
 /// The cause for which a request got no answer, or no complete one.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError<E> {
-    /// The stream ended early.
+    /// The stream ended before its answer did.
     #[error("{0}")]
     Stream(StreamError),
     /// The request's own body failed.
@@ -292,7 +292,7 @@ where
         })
         .await;
         guard.0.lock().close();
-        // The server gets whole frames, and is told why.
+        // The server gets whole frames, and the GOAWAY that says why.
         let rest = poll_fn(|cx| {
             std::task::ready!(guard.0.lock().poll_write(&mut io, cx))?;
             Pin::new(&mut io).poll_flush(cx)

@@ -10,16 +10,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderName;
 use tokio::io::AsyncWrite;
 
 use super::error::{ConnectionError, Reason};
 use super::flood::FloodGuard;
 use super::frame::{self, put_ping, put_window_update};
 use super::hpack::{Decoder, Encoder};
-use super::message::{Fault, FieldLimits, RequestHead};
+use super::message::{Fault, FieldLimits, KeepField, RequestHead, keep_all};
 use super::output::Output;
 use super::settings::{PeerSettings, WINDOW_DEFAULT, put_settings};
-use super::stream::{Received, Stream, StreamError};
+use super::stream::{Progress, Stream, StreamError};
 
 /// The preface of a client (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -30,12 +31,12 @@ const RESET_KEPT_MIN: usize = 256;
 /// Largest identifier of a stream.
 pub(super) const STREAM_MAX: u32 = 0x7fff_ffff;
 
-/// Side of a connection.
+/// Side of a connection that this process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Accepts requests.
+    /// Accepts streams, and answers requests.
     Server,
-    /// Sends requests.
+    /// Opens streams, and sends requests.
     Client,
 }
 
@@ -57,7 +58,7 @@ pub struct Config {
 /// A request that has arrived.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Identifier of its stream.
+    /// Identifier of the request's stream.
     pub stream: u32,
     /// The head, or why there is none: the driver answers with 431 then.
     pub head: Result<RequestHead, Fault>,
@@ -74,12 +75,13 @@ pub(super) struct Block {
     pub(super) bytes: BytesMut,
 }
 
-/// One connection of HTTP/2.
+/// One connection of HTTP/2, from either side.
 pub struct Connection {
     pub(super) role: Role,
     pub(super) config: Config,
     pub(super) peer: PeerSettings,
     pub(super) decoder: Decoder,
+    pub(super) keeps_field: KeepField,
     pub(super) encoder: Encoder,
     pub(super) guard: FloodGuard,
     pub(super) output: Output,
@@ -146,6 +148,7 @@ impl Connection {
             config,
             peer: PeerSettings::DEFAULT,
             decoder: Decoder::new(TABLE_LEN_MAX),
+            keeps_field: keep_all,
             encoder: Encoder::new(),
             guard: FloodGuard::new(),
             output,
@@ -173,6 +176,12 @@ impl Connection {
             openers: VecDeque::new(),
             is_retired: false,
         }
+    }
+
+    /// Keeps only those fields of the peer's heads and trailers whose names `keeps` accepts. All are checked. By default, all are
+    /// kept.
+    pub fn keep_fields(&mut self, keeps: fn(&HeaderName) -> bool) {
+        self.keeps_field = keeps;
     }
 
     /// Returns the next request that has arrived and was not reset since.
@@ -286,13 +295,8 @@ impl Connection {
         }
         self.open = 0;
         self.arrivals.clear();
-        self.wake_openers();
-        self.wake_driver();
-    }
-
-    /// Wakes all tasks that wait for a place to open a stream.
-    pub(super) fn wake_openers(&mut self) {
         self.openers.drain(..).for_each(std::task::Waker::wake);
+        self.wake_driver();
     }
 
     /// Writes the output. Pending while the peer does not read.
@@ -305,7 +309,17 @@ impl Connection {
             if self.output.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            std::task::ready!(self.output.poll_write(io, cx, &mut self.written))?;
+            let written = self.output.poll_write(io, cx, &mut self.written);
+            self.wake_openers();
+            std::task::ready!(written)?;
+        }
+    }
+
+    /// Wakes those that wait for a place, as far as there are places.
+    pub(super) fn wake_openers(&mut self) {
+        let places = self.places();
+        for opener in self.openers.drain(..places.min(self.openers.len())) {
+            opener.wake();
         }
     }
 
@@ -435,7 +449,7 @@ impl Connection {
         let half = self.config.stream_window / 2;
         if for_stream
             && let Some(stream) = self.stream(id)
-            && stream.received != Received::All
+            && stream.received != Progress::All
             && stream.error.is_none()
         {
             stream.credit = stream.credit.saturating_add(len);

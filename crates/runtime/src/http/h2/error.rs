@@ -9,7 +9,7 @@ pub enum Reason {
     NoError,
     /// The peer violated the protocol.
     ProtocolError,
-    /// An internal error.
+    /// An internal error of the sender.
     InternalError,
     /// The peer exceeded a flow control window.
     FlowControlError,
@@ -31,9 +31,9 @@ pub enum Reason {
     EnhanceYourCalm,
     /// The transport is not secure enough.
     InadequateSecurity,
-    /// The peer requires HTTP/1.1.
+    /// The peer requires HTTP/1.1 for this request.
     Http11Required,
-    /// Another code.
+    /// A code that RFC 9113 does not define.
     Other(u32),
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Reason {
 pub struct ConnectionError {
     /// The code of the GOAWAY.
     pub reason: Reason,
-    /// The violated rule.
+    /// The violated rule, in a few words.
     pub what: &'static str,
     /// The name of the frame that the peer sends too often, if that is the error.
     pub flood: Option<&'static str>,

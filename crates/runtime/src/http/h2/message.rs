@@ -1,19 +1,20 @@
 //! Heads of messages and trailers: from decoded fields, held to RFC 9113 section 8, and the reverse.
 
-use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{self, HeaderMap, HeaderName};
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, StatusCode, Uri};
 
-use super::frame::{END_HEADERS, END_STREAM, HEAD_LEN, put_head};
-use super::hpack::{self, Block, Encoder, Field};
+use super::hpack::{self, Field};
 
 /// Bounds on the head of a message, or on trailers.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldLimits {
     /// Names and values together, in bytes, 32 added for each field (RFC 9113 section 6.5.2).
     pub bytes_max: usize,
-    /// Number of fields.
+    /// Most fields in a block, pseudo-headers not counted.
     pub fields_max: usize,
 }
 
@@ -35,7 +36,7 @@ pub struct RequestHead {
 pub struct ResponseHead {
     /// The status of the response.
     pub status: StatusCode,
-    /// The fields.
+    /// The fields of the head, without pseudo-headers.
     pub headers: HeaderMap,
 }
 
@@ -63,7 +64,20 @@ pub(super) struct Collector {
     protocol: Option<Bytes>,
     status: Option<StatusCode>,
     headers: HeaderMap,
-    has_fields: bool,
+    /// Decides which fields are kept; the others are checked and dropped.
+    keeps: KeepField,
+    /// Number of fields, those that are not kept included.
+    fields: usize,
+    /// The announced length of the body.
+    length: Result<Option<u64>, Fault>,
+}
+
+/// Decides by its name whether a field of the peer is kept.
+pub(super) type KeepField = fn(&HeaderName) -> bool;
+
+/// Keeps every field, whatever its name.
+pub(super) fn keep_all(_: &HeaderName) -> bool {
+    true
 }
 
 /// Sets a pseudo-header; a second one is a fault.
@@ -75,7 +89,7 @@ fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Fault> {
 }
 
 impl Collector {
-    pub(super) fn new(limits: FieldLimits) -> Self {
+    pub(super) fn new(limits: FieldLimits, keeps: KeepField) -> Self {
         Collector {
             limits,
             size: 0,
@@ -87,12 +101,14 @@ impl Collector {
             protocol: None,
             status: None,
             headers: HeaderMap::new(),
-            has_fields: false,
+            keeps,
+            fields: 0,
+            length: Ok(None),
         }
     }
 
     /// Adds a field of this size. After a fault, further fields are ignored.
-    pub(super) fn push(&mut self, field: Field, size: usize) {
+    pub(super) fn push(&mut self, field: Cow<'_, Field>, size: usize) {
         if self.fault.is_none()
             && let Err(fault) = self.add(field, size)
         {
@@ -100,34 +116,47 @@ impl Collector {
         }
     }
 
-    fn add(&mut self, field: Field, size: usize) -> Result<(), Fault> {
+    fn add(&mut self, field: Cow<'_, Field>, size: usize) -> Result<(), Fault> {
         self.size = self.size.saturating_add(size);
         if self.size > self.limits.bytes_max {
             return Err(Fault::TooLarge);
         }
-        let (name, value) = match field {
-            Field::Header(name, value) => (name, value),
-            Field::Malformed(_, hpack::Reason::Name) => return Err(Fault::Malformed("invalid field name")),
-            Field::Malformed(_, hpack::Reason::UnknownPseudoHeader) => {
-                return Err(Fault::Malformed("unknown pseudo-header"));
+        if let Field::Header(name, value) = &*field {
+            self.fields += 1;
+            if is_of_connection(name) || (*name == header::TE && value != "trailers") {
+                return Err(Fault::Malformed("a field of HTTP/1 connections"));
             }
-            Field::Malformed(..) => return Err(Fault::Malformed("invalid field value")),
-            _ if self.has_fields => return Err(Fault::Malformed("a pseudo-header follows a field")),
-            Field::Method(method) => return set(&mut self.method, method),
-            Field::Scheme(scheme) => return set(&mut self.scheme, scheme),
-            Field::Authority(authority) => return set(&mut self.authority, authority),
-            Field::Path(path) => return set(&mut self.path, path),
-            Field::Protocol(protocol) => return set(&mut self.protocol, protocol),
-            Field::Status(status) => return set(&mut self.status, status),
-        };
-        self.has_fields = true;
-        if is_of_connection(&name) || (name == header::TE && value != "trailers") {
-            return Err(Fault::Malformed("a field of HTTP/1 connections"));
+            if self.fields > self.limits.fields_max {
+                return Err(Fault::TooLarge);
+            }
+            if *name == header::CONTENT_LENGTH {
+                self.length = self.length.and_then(|known| add_length(known, value));
+            }
+            if !(self.keeps)(name) {
+                return Ok(());
+            }
         }
-        if self.headers.len() >= self.limits.fields_max || self.headers.try_append(name, value).is_err() {
-            return Err(Fault::TooLarge);
+        match field.into_owned() {
+            Field::Header(name, value) => self.headers.try_append(name, value).map(|_| ()).map_err(|_| Fault::TooLarge),
+            Field::Malformed(_, hpack::Reason::Name) => Err(Fault::Malformed("invalid field name")),
+            Field::Malformed(_, hpack::Reason::UnknownPseudoHeader) => Err(Fault::Malformed("unknown pseudo-header")),
+            Field::Malformed(..) => Err(Fault::Malformed("invalid field value")),
+            _ if self.fields > 0 => Err(Fault::Malformed("a pseudo-header follows a field")),
+            Field::Method(method) => set(&mut self.method, method),
+            Field::Scheme(scheme) => set(&mut self.scheme, scheme),
+            Field::Authority(authority) => set(&mut self.authority, authority),
+            Field::Path(path) => set(&mut self.path, path),
+            Field::Protocol(protocol) => set(&mut self.protocol, protocol),
+            Field::Status(status) => set(&mut self.status, status),
         }
-        Ok(())
+    }
+
+    /// Returns the announced length of the body: `None` without one.
+    ///
+    /// # Errors
+    /// A value that is no length, or two that differ.
+    pub(super) fn length(&self) -> Result<Option<u64>, Fault> {
+        self.length
     }
 
     /// Returns the head of a request.
@@ -163,6 +192,10 @@ impl Collector {
             };
             if path.is_empty() {
                 return malformed(":path is empty");
+            }
+            // The parser would drop it, and a service behind another gateway might not.
+            if path.contains(&b'#') {
+                return malformed(":path has a fragment");
             }
             let scheme = match scheme {
                 hpack::Scheme::Http => Scheme::HTTP,
@@ -219,7 +252,7 @@ impl Collector {
 }
 
 /// Returns whether a field belongs to a connection of HTTP/1 (RFC 9113 section 8.2.2).
-fn is_of_connection(name: &HeaderName) -> bool {
+pub(super) fn is_of_connection(name: &HeaderName) -> bool {
     *name == header::CONNECTION
         || *name == header::TRANSFER_ENCODING
         || *name == header::UPGRADE
@@ -227,108 +260,22 @@ fn is_of_connection(name: &HeaderName) -> bool {
         || name == "proxy-connection"
 }
 
-/// Returns the announced length of a body: `None` without one.
+/// Returns the length that a value of Content-Length announces.
 ///
 /// # Errors
-/// A value that is no length, or two that differ.
-pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
-    let mut found = None;
-    for value in headers.get_all(header::CONTENT_LENGTH) {
-        let is_number = !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit);
-        let parsed = value.to_str().ok().filter(|_| is_number).and_then(|text| text.parse::<u64>().ok());
-        match (parsed, found) {
-            (None, _) => return Err(Fault::Malformed("Content-Length is no length")),
-            (Some(len), Some(other)) if len != other => return Err(Fault::Malformed("two values of Content-Length")),
-            (len, _) => found = len,
-        }
-    }
-    Ok(found)
-}
-
-/// Writes field blocks as HEADERS, and CONTINUATION where one frame is too small.
-pub(super) struct BlockWriter<'a> {
-    pub(super) out: &'a mut BytesMut,
-    pub(super) encoder: &'a mut Encoder,
-    pub(super) payload_len_max: usize,
-}
-
-impl BlockWriter<'_> {
-    /// Writes the head of a response.
-    pub(super) fn response(&mut self, stream: u32, status: StatusCode, headers: &HeaderMap, is_last: bool) {
-        self.block(stream, is_last, headers, |block| block.status(status));
-    }
-
-    /// Writes the head of a request. The authority of its URI is `:authority`.
-    pub(super) fn request(&mut self, stream: u32, head: &RequestHead, is_last: bool) {
-        let uri = &head.uri;
-        self.block(stream, is_last, &head.headers, |block| {
-            block.method(&head.method);
-            if head.method != Method::CONNECT || head.protocol.is_some() {
-                let is_https = uri.scheme() == Some(&Scheme::HTTPS);
-                block.scheme(if is_https { &hpack::Scheme::Https } else { &hpack::Scheme::Http });
-                // An OPTIONS of a URI without a path is one of the server (RFC 9113 section 8.3.1).
-                let path = match uri.path_and_query().map(PathAndQuery::as_str) {
-                    Some(path) if !path.is_empty() => path,
-                    _ if head.method == Method::OPTIONS => "*",
-                    _ => "/",
-                };
-                block.path(path.as_bytes());
-            }
-            if let Some(authority) = uri.authority() {
-                block.authority(authority.as_str().as_bytes());
-            }
-            if let Some(protocol) = &head.protocol {
-                block.protocol(protocol);
-            }
-        });
-    }
-
-    /// Writes trailers, which end the stream.
-    pub(super) fn trailers(&mut self, stream: u32, trailers: &HeaderMap) {
-        self.block(stream, true, trailers, |_| {});
-    }
-
-    fn block(
-        &mut self,
-        stream: u32,
-        is_last: bool,
-        headers: &HeaderMap,
-        pseudo: impl FnOnce(&mut Block<'_>),
-    ) {
-        let flags = if is_last { END_STREAM } else { 0 };
-        let start = self.out.len();
-        put_head(self.out, 0, 1, flags | END_HEADERS, stream);
-        let mut block = self.encoder.begin(self.out);
-        pseudo(&mut block);
-        for (name, value) in headers {
-            if !is_of_connection(name) {
-                block.header(name, value);
-            }
-        }
-        let len = self.out.len() - start - HEAD_LEN;
-        if len <= self.payload_len_max {
-            let [_, high, middle, low] = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
-            self.out[start..start + 3].copy_from_slice(&[high, middle, low]);
-            return;
-        }
-        let mut block = self.out.split_off(start + HEAD_LEN);
-        self.out.truncate(start);
-        let mut kind = 1;
-        while kind == 1 || !block.is_empty() {
-            let part = block.split_to(block.len().min(self.payload_len_max));
-            let end = if block.is_empty() { END_HEADERS } else { 0 };
-            put_head(self.out, part.len(), kind, if kind == 1 { flags | end } else { end }, stream);
-            self.out.put_slice(&part);
-            kind = 9;
-        }
+/// A value that is no length, or that differs from the one before.
+fn add_length(known: Option<u64>, value: &HeaderValue) -> Result<Option<u64>, Fault> {
+    let is_number = !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit);
+    let parsed = value.to_str().ok().filter(|_| is_number).and_then(|text| text.parse::<u64>().ok());
+    match (parsed, known) {
+        (None, _) => Err(Fault::Malformed("Content-Length is no length")),
+        (Some(len), Some(other)) if len != other => Err(Fault::Malformed("two values of Content-Length")),
+        (len, _) => Ok(len),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
-    use super::super::hpack::Decoder;
     use super::*;
 
     const LIMITS: FieldLimits = FieldLimits { bytes_max: 1000, fields_max: 5 };
@@ -338,8 +285,8 @@ mod tests {
     }
 
     fn collected(fields: impl IntoIterator<Item = Field>) -> Collector {
-        let mut collector = Collector::new(LIMITS);
-        fields.into_iter().for_each(|field| collector.push(field, 40));
+        let mut collector = Collector::new(LIMITS, keep_all);
+        fields.into_iter().for_each(|field| collector.push(Cow::Owned(field), 40));
         collector
     }
 
@@ -370,6 +317,18 @@ mod tests {
         assert!(collected(get().into_iter().chain([Field::Status(StatusCode::OK)])).into_request().is_err());
         let protocol = Field::Protocol(Bytes::from_static(b"websocket"));
         assert!(collected(get().into_iter().chain([protocol])).into_request().is_err());
+    }
+
+    #[test]
+    fn a_path_is_neither_empty_nor_has_a_fragment() {
+        for (path, is_path) in
+            [("/x", true), ("*", true), ("/x?y=%23", true), ("", false), ("/x#f", false), ("#", false)]
+        {
+            let mut fields = get();
+            fields[3] = Field::Path(Bytes::from_static(path.as_bytes()));
+            fields[0] = Field::Method(Method::OPTIONS);
+            assert_eq!(collected(fields).into_request().is_ok(), is_path, "{path}");
+        }
     }
 
     #[test]
@@ -405,7 +364,7 @@ mod tests {
         assert!(many(5).is_ok());
         assert_eq!(many(6).unwrap_err(), Fault::TooLarge);
         let mut large = collected(get());
-        large.push(header("a", "b"), 841);
+        large.push(Cow::Owned(header("a", "b")), 841);
         assert_eq!(large.into_request().unwrap_err(), Fault::TooLarge);
     }
 
@@ -421,36 +380,33 @@ mod tests {
 
     #[test]
     fn a_length_is_a_number_that_no_other_field_contradicts() {
-        let headers = |values: &[&'static str]| {
-            let values = values.iter().map(|value| (header::CONTENT_LENGTH, HeaderValue::from_static(value)));
-            content_length(&HeaderMap::from_iter(values))
-        };
-        assert_eq!(headers(&[]), Ok(None));
-        assert_eq!(headers(&["12"]), Ok(Some(12)));
-        for bad in ["", "-1", "+1", "1 ", "0x1", "18446744073709551616"] {
-            assert!(headers(&[bad]).is_err(), "{bad}");
+        let length =
+            |values: &[&'static str]| collected(values.iter().map(|value| header("content-length", value))).length();
+        assert_eq!(length(&[]), Ok(None));
+        assert_eq!(length(&["12"]), Ok(Some(12)));
+        assert_eq!(length(&["12", "12"]), Ok(Some(12)));
+        for bad in [&[""][..], &["-1"], &["+1"], &["1 "], &["0x1"], &["18446744073709551616"], &["1", "2"], &["x", "1"]]
+        {
+            assert!(length(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn a_block_larger_than_a_frame_continues_in_further_frames() {
-        let (mut out, mut encoder) = (BytesMut::new(), Encoder::new());
-        let value = HeaderValue::from_str(&"\u{7e}".repeat(100)).unwrap();
-        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-long"), value.clone())]);
-        let mut writer = BlockWriter { out: &mut out, encoder: &mut encoder, payload_len_max: 50 };
-        writer.response(3, StatusCode::OK, &headers, true);
-        let (mut block, mut kinds) = (Vec::new(), Vec::new());
-        while !out.is_empty() {
-            let len = usize::from(out[2]);
-            kinds.push((out[3], out[4]));
-            block.extend_from_slice(&out[HEAD_LEN..HEAD_LEN + len]);
-            let _ = out.split_to(HEAD_LEN + len);
-        }
-        assert_eq!(kinds.first(), Some(&(1, END_STREAM)));
-        assert_eq!(kinds.last(), Some(&(9, END_HEADERS)));
-        let mut fields = Vec::new();
-        Decoder::new(4096).decode(&block, &mut |field, _| fields.push(field)).unwrap();
-        let head = collected(fields).into_response().unwrap();
-        assert_eq!((head.status, &head.headers["x-long"]), (StatusCode::OK, &value));
+    fn fields_that_are_not_kept_are_checked_and_counted() {
+        let collected = |fields: Vec<Field>| {
+            let mut collector = Collector::new(LIMITS, |name| name == "kept");
+            fields.into_iter().for_each(|field| collector.push(Cow::Owned(field), 40));
+            collector
+        };
+        let fields = |others: Vec<Field>| [Field::Status(StatusCode::OK)].into_iter().chain(others).collect();
+        let head = collected(fields(vec![header("kept", "1"), header("content-length", "7"), header("other", "2")]));
+        assert_eq!(head.length(), Ok(Some(7)));
+        let head = head.into_response().unwrap();
+        assert_eq!((head.headers.len(), &head.headers["kept"]), (1, &HeaderValue::from_static("1")));
+        assert!(collected(fields(vec![header("connection", "close")])).into_response().is_err());
+        let late = vec![header("other", "2"), Field::Status(StatusCode::OK)];
+        assert_eq!(collected(late).into_response().unwrap_err(), Fault::Malformed("a pseudo-header follows a field"));
+        let many = (0..6).map(|_| header("other", "2")).collect();
+        assert_eq!(collected(fields(many)).into_response().unwrap_err(), Fault::TooLarge);
     }
 }

@@ -3,21 +3,29 @@
 //!
 //! The value knows no socket, no clock and no meaning of a header beyond framing. Priorities are ignored, and nothing is pushed.
 
+mod block;
 mod client;
 mod connection;
+mod control;
 mod error;
 mod flood;
 mod frame;
 pub mod hpack;
 mod message;
 mod output;
+mod read;
 mod receive;
+mod request;
 mod send;
 mod server;
 mod settings;
 mod stream;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_client;
+#[cfg(test)]
+mod tests_hostile;
 
 use std::cell::RefCell;
 use std::io;

@@ -12,6 +12,8 @@ use tokio::io::AsyncWrite;
 const COPY_MAX: usize = 2 * 1024;
 /// Number of bytes from which on no more frames are made: they must be written first.
 const OUTPUT_MAX: usize = 128 * 1024;
+/// Number of bytes from which on no stream is opened: a peer that does not read would be sent heads without end.
+const HEADS_MAX: usize = 4 * OUTPUT_MAX;
 /// Number of pieces in one system call.
 const SLICES_MAX: usize = 32;
 /// Largest buffer that an idle connection keeps, in bytes.
@@ -32,7 +34,7 @@ impl Output {
         &mut self.tail
     }
 
-    /// Appends a payload.
+    /// Appends a payload, without a copy if it is long.
     pub(super) fn push(&mut self, payload: Bytes) {
         if payload.len() <= COPY_MAX {
             self.tail.extend_from_slice(&payload);
@@ -59,6 +61,11 @@ impl Output {
     /// Returns whether more frames may be made.
     pub(super) fn takes_more(&self) -> bool {
         self.len() < OUTPUT_MAX
+    }
+
+    /// Returns whether further streams may be opened.
+    pub(super) fn takes_heads(&self) -> bool {
+        self.len() < HEADS_MAX
     }
 
     /// Releases memory that an idle connection does not need.

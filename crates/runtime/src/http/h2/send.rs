@@ -1,4 +1,4 @@
-//! What this side sends: heads at once, data as the peer's windows allow, its streams in turn.
+//! Frames to the peer: heads at once, data as the peer's windows allow, its streams in turn.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -6,12 +6,16 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
+use super::block::BlockWriter;
 use super::connection::{Connection, STREAM_MAX};
 use super::error::Reason;
 use super::frame::{PAYLOAD_LEN_MAX, put_data_head, put_reset};
-use super::message::{BlockWriter, RequestHead};
-use super::receive::register;
-use super::stream::{Finish, Received, Stream, StreamError};
+use super::message::RequestHead;
+use super::read::register;
+use super::stream::{Finish, Progress, Stream, StreamError};
+
+/// Most requests before the server's settings have arrived: no server should allow fewer (RFC 9113 section 6.5.2).
+const STREAMS_FIRST: usize = 100;
 
 impl Connection {
     fn writer(&mut self) -> BlockWriter<'_> {
@@ -30,13 +34,21 @@ impl Connection {
         if self.go_away.is_some() || self.last_id >= STREAM_MAX - 2 {
             return Poll::Ready(Err(StreamError::Unprocessed));
         }
-        if self.open >= usize::try_from(self.peer.streams_max).unwrap_or(usize::MAX) {
+        if self.places() == 0 {
             if !self.openers.iter().any(|opener| opener.will_wake(cx.waker())) {
                 self.openers.push_back(cx.waker().clone());
             }
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Returns the number of requests that may be sent now.
+    pub(super) fn places(&self) -> usize {
+        let streams_max = usize::try_from(self.peer.streams_max).unwrap_or(usize::MAX);
+        // The server's settings may reject more requests than this.
+        let streams_max = if self.expects_settings { streams_max.min(STREAMS_FIRST) } else { streams_max };
+        if self.output.takes_heads() { streams_max.saturating_sub(self.open) } else { 0 }
     }
 
     /// Notes that a task which [`Connection::poll_can_open`] has registered does not wait any more. If it was woken for a place,
@@ -70,14 +82,27 @@ impl Connection {
             stream.has_writer = false;
         }
         self.insert(stream);
+        // The server may reset it at once.
+        self.guard.sent_end();
         self.writer().request(id, head, is_last);
         self.wake_driver();
         id
     }
 
-    /// Sends an interim response.
+    /// Notes that the client waits for a 100 before it sends its body (RFC 9110 section 10.1.1). It is sent when the body is
+    /// first polled, and not once the answer has begun.
+    pub fn hold_body(&mut self, id: u32) {
+        if let Some(stream) = self.stream(id) {
+            stream.awaits_continue = true;
+        }
+    }
+
+    /// Sends an interim response, before the response itself.
     pub fn interim(&mut self, id: u32, status: StatusCode, headers: &HeaderMap) {
-        if self.stream(id).is_some_and(|stream| stream.error.is_none()) {
+        let Some(stream) = self.stream(id).filter(|stream| stream.error.is_none()) else { return };
+        // One that was passed on stands for this side's own.
+        stream.awaits_continue &= status != StatusCode::CONTINUE;
+        if !stream.has_responded {
             self.writer().response(id, status, headers, false);
             self.wake_driver();
         }
@@ -85,9 +110,8 @@ impl Connection {
 
     /// Sends the head of a response; with `is_last` it has neither body nor trailers.
     pub fn respond(&mut self, id: u32, status: StatusCode, headers: &HeaderMap, is_last: bool) {
-        if self.stream(id).is_none_or(|stream| stream.error.is_some()) {
-            return;
-        }
+        let Some(stream) = self.stream(id).filter(|stream| stream.error.is_none()) else { return };
+        (stream.has_responded, stream.awaits_continue) = (true, false);
         self.writer().response(id, status, headers, is_last);
         if is_last {
             self.sent(id);
@@ -151,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// Resets a stream.
+    /// Resets a stream, and drops its messages.
     pub fn reset(&mut self, id: u32, reason: Reason) {
         self.end_stream(id, reason, StreamError::GivenUp(reason));
     }
@@ -279,7 +303,7 @@ impl Connection {
         let was_closed = stream.error.is_some();
         stream.finish = Finish::Sent;
         stream.wake_writer();
-        if !stream.has_reader && stream.received != Received::All && self.role == super::connection::Role::Server {
+        if !stream.has_reader && stream.received != Progress::All && self.role == super::connection::Role::Server {
             // The answer is complete without the rest of the request (RFC 9113 section 8.1).
             self.end_stream(id, Reason::NoError, StreamError::GivenUp(Reason::NoError));
             return;

@@ -12,16 +12,16 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
-use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderValue};
+use http::header::{CONTENT_LENGTH, DATE, EXPECT, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame};
 use hyper::service::Service;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::{Arrival, Config, Connection, Fault, FieldLimits, Reason, RequestHead, Role, poll_read};
+use super::{Arrival, Config, Connection, Fault, FieldLimits, Reason, Role, poll_read, request};
 use crate::http::body::BodyRefusal;
-use crate::http::h1::{Framing, Plan, Setup, Source, date, is_host, without_barred};
+use crate::http::h1::{Framing, Plan, Setup, Source, date, without_barred};
 use crate::http::stream::Transport;
 use crate::http::{Body, BodyError, HttpLimits, Interim, RequestBody, UNREAD_TIME};
 
@@ -35,7 +35,7 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 const LINGER_TIME: Duration = Duration::from_secs(2);
 const LINGER_MAX: usize = 16 * 1024 * 1024;
 
-type Shared = Arc<Mutex<Connection>>;
+type SharedConnection = Arc<Mutex<Connection>>;
 
 /// Serves until the connection ends. `input` was read from it already.
 ///
@@ -61,6 +61,7 @@ where
     let mut driver = Driver {
         connection,
         setup,
+        has_prefix: !input.is_empty(),
         input,
         is_ended: false,
         began: Instant::now(),
@@ -111,7 +112,7 @@ where
 }
 
 /// Closes the connection when the driver ends, or is dropped, even if a body is still referenced.
-struct Guard(Shared);
+struct Guard(SharedConnection);
 
 impl Drop for Guard {
     fn drop(&mut self) {
@@ -129,7 +130,7 @@ fn config(limits: &HttpLimits) -> Config {
     }
 }
 
-/// What is watched of a connection: an end for those that are idle, silent, or do not read.
+/// Times of a connection: it ends if the client is idle, silent, or does not read.
 #[derive(Debug)]
 struct Watch {
     is_stopping: bool,
@@ -158,9 +159,11 @@ impl Watch {
 }
 
 struct Driver<'a> {
-    connection: Shared,
+    connection: SharedConnection,
     setup: &'a Setup,
     input: BytesMut,
+    /// True while the input is one that was read before the connection began.
+    has_prefix: bool,
     /// True once the client has closed its side.
     is_ended: bool,
     began: Instant,
@@ -172,7 +175,7 @@ impl Driver<'_> {
     /// Reads what has arrived. Returns whether there was anything.
     fn poll_receive<IO: Transport>(&mut self, io: &mut IO, cx: &mut Context<'_>) -> Result<bool, BodyError> {
         let connection = &mut *self.connection.lock();
-        let mut has_read = !self.input.is_empty() && connection.written == 0 && self.watch.amid_head_since.is_none();
+        let mut has_read = std::mem::take(&mut self.has_prefix);
         if !self.is_ended && connection.takes_input() {
             match poll_read(io, cx, &mut self.input)? {
                 Poll::Ready(0) => self.is_ended = true,
@@ -225,7 +228,7 @@ impl Driver<'_> {
         self.is_ended || (connection.has_said_last() && connection.open_streams() == 0)
     }
 
-    /// Checks the times.
+    /// Checks the times of the connection.
     fn look(&mut self, has_no_exchange: bool) -> Result<(), BodyError> {
         let now = Instant::now();
         let limits = &self.setup.limits;
@@ -325,7 +328,7 @@ impl Source for Mutex<Connection> {
 
 /// Ends a stream whose answer was not completed when it is dropped.
 struct Answering {
-    connection: Shared,
+    connection: SharedConnection,
     stream: u32,
 }
 
@@ -335,8 +338,8 @@ impl Drop for Answering {
     }
 }
 
-/// Answers one request.
-async fn exchange<S>(connection: Shared, arrival: Arrival, setup: &Setup, service: &S)
+/// Answers the request of one stream.
+async fn exchange<S>(connection: SharedConnection, arrival: Arrival, setup: &Setup, service: &S)
 where
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible>,
 {
@@ -346,28 +349,31 @@ where
     let body = if is_whole {
         RequestBody::default()
     } else {
-        let len = head.as_ref().ok().and_then(|head| length(&head.headers));
+        let len = head.as_ref().ok().and_then(|head| request::length(&head.headers));
         RequestBody::from_wire(connection.clone(), u64::from(stream), len)
     };
     let head = head.map_err(|fault| match fault {
         Fault::TooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head is over its bound"),
         Fault::Malformed(what) => (StatusCode::BAD_REQUEST, what),
     });
-    let head = match head.and_then(|head| check(&head).map(|()| head)) {
+    let head = match head.and_then(|head| request::check(&head).map(|()| head)) {
         Ok(head) => head,
         Err((status, why)) => {
             setup.note_refused(status, why);
             let mut headers = HeaderMap::new();
-            headers.insert(http::header::DATE, date());
+            headers.insert(DATE, date());
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
             connection.lock().respond(stream, status, &headers, true);
             return;
         }
     };
     let method = head.method.clone();
+    if !is_whole && head.headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+    {
+        connection.lock().hold_body(stream);
+    }
     let interim = Interim::default();
-    let request = request(head, body, setup, interim.clone());
-    let mut called = pin!(service.call(request));
+    let mut called = pin!(service.call(request::request(head, body, setup, interim.clone())));
     let answer = poll_fn(|cx| {
         let answered = called.as_mut().poll(cx);
         let connection = &mut *connection.lock();
@@ -388,20 +394,6 @@ where
     drop(answering);
 }
 
-/// Makes the request that the service sees.
-fn request(head: RequestHead, body: RequestBody, setup: &Setup, interim: Interim) -> Request<RequestBody> {
-    let mut request = Request::new(body);
-    *request.method_mut() = head.method;
-    *request.uri_mut() = head.uri;
-    *request.version_mut() = Version::HTTP_2;
-    *request.headers_mut() = head.headers;
-    canonical_length(request.headers_mut());
-    join_cookies(request.headers_mut());
-    request.extensions_mut().insert(setup.origin.clone());
-    request.extensions_mut().insert(interim);
-    request
-}
-
 /// Writes an answer: its head with the first part of its body, then the body as it arrives, no faster than the client reads.
 async fn write(
     connection: &Mutex<Connection>,
@@ -416,7 +408,7 @@ async fn write(
         left = Some(len);
         parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
     }
-    parts.headers.entry(http::header::DATE).or_insert_with(date);
+    parts.headers.entry(DATE).or_insert_with(date);
     // Trailers may follow a body of no bytes.
     let may_have_trailers = plan.framing == Framing::Length(0) && !body.is_end_stream();
     if !plan.has_body && !may_have_trailers {
@@ -466,57 +458,5 @@ async fn write(
             None => connection.lock().send(stream, Bytes::new(), true),
         }
         return Ok(());
-    }
-}
-
-/// Returns the announced length of a body.
-fn length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// Rejects requests that HTTP/1 rejects and RFC 9113 does not: two lengths, a target that is neither a path nor the `*` of
-/// OPTIONS (section 8.3.1), one with bytes that must be percent-encoded, which a service may decode to another one, and a `Host`
-/// that differs from `:authority`.
-fn check(head: &RequestHead) -> Result<(), (StatusCode, &'static str)> {
-    let refused = |why| Err((StatusCode::BAD_REQUEST, why));
-    if head.headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
-        return refused("Content-Length stands twice");
-    }
-    let target = head.uri.path_and_query().map_or("", |target| target.as_str());
-    let is_form = match head.method {
-        Method::CONNECT => true,
-        Method::OPTIONS => target.starts_with('/') || target == "*",
-        _ => target.starts_with('/'),
-    };
-    if !is_form || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return refused("the request target is none");
-    }
-    let authority = head.uri.authority().map(|authority| authority.as_str().as_bytes());
-    let mut hosts = head.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
-    let (host, other) = (hosts.next(), hosts.next());
-    let is_right = match (authority, host) {
-        (Some(authority), Some(host)) => is_host(authority) && authority.eq_ignore_ascii_case(host),
-        (Some(one), None) | (None, Some(one)) => is_host(one),
-        (None, None) => false,
-    };
-    if is_right && other.is_none() { Ok(()) } else { refused("Host is no host, or another than :authority") }
-}
-
-/// Writes a length without leading zeros, as HTTP/1 does: not every reader parses `0005` as five, or `10` as ten.
-fn canonical_length(headers: &mut HeaderMap) {
-    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if let Some(length) = length {
-        headers.insert(CONTENT_LENGTH, length.into());
-    }
-}
-
-/// Joins the parts of `Cookie` into one (RFC 9113 section 8.2.3): of several fields HTTP/1 services read the first, or each
-/// another.
-fn join_cookies(headers: &mut HeaderMap) {
-    let parts: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
-    if parts.len() > 1
-        && let Ok(joined) = HeaderValue::from_bytes(&parts.join(&b"; "[..]))
-    {
-        headers.insert(COOKIE, joined);
     }
 }

@@ -33,19 +33,19 @@ pub enum StreamError {
     /// The connection ended by an error of the protocol.
     #[error("the connection ended: {0}")]
     Connection(ConnectionError),
-    /// The connection was closed.
+    /// The connection was closed, or is gone.
     #[error("the connection was closed")]
     Closed,
 }
 
-/// What has arrived of the peer's message.
+/// Progress of the peer's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
-    /// Nothing but interim responses.
+pub(super) enum Progress {
+    /// No head yet, but for interim responses.
     Nothing,
     /// The head, and a part of the body.
     Head,
-    /// All of it.
+    /// The whole message, its end included.
     All,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Finish {
     Data,
     /// It ends with trailers behind the pending data.
     Trailers(HeaderMap),
-    /// The end is sent.
+    /// The end of the message is sent.
     Sent,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum Finish {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
-    pub(super) received: Received,
+    pub(super) received: Progress,
     /// Responses whose heads were not read yet; only at a client.
     pub(super) heads: VecDeque<ResponseHead>,
     pub(super) data: VecDeque<Bytes>,
@@ -78,11 +78,17 @@ pub(super) struct Stream {
     pub(super) window: u32,
     /// Number of bytes that were read and are not yet given back to the peer.
     pub(super) credit: u32,
+    /// True while the client waits for a 100 before it sends the body, and has not received one; only at a server.
+    pub(super) awaits_continue: bool,
     /// False once nobody will read the message: its rest is dropped as it arrives.
     pub(super) has_reader: bool,
+    /// True if data is dropped as it arrives although the message is read.
+    pub(super) skips_data: bool,
     /// False once nobody will send anything.
     pub(super) has_writer: bool,
     pub(super) error: Option<StreamError>,
+    /// True once the head of the response was sent; only at a server.
+    pub(super) has_responded: bool,
     /// Number of bytes that this side may still send; negative after the peer has reduced its initial window.
     pub(super) send_window: i64,
     pub(super) pending: VecDeque<Bytes>,
@@ -102,7 +108,7 @@ impl Stream {
     pub(super) fn new(id: u32, window: u32, send_window: u32) -> Self {
         Stream {
             id,
-            received: Received::Nothing,
+            received: Progress::Nothing,
             heads: VecDeque::new(),
             data: VecDeque::new(),
             trailers: None,
@@ -110,9 +116,12 @@ impl Stream {
             is_head: false,
             window,
             credit: 0,
+            awaits_continue: false,
             has_reader: true,
+            skips_data: false,
             has_writer: true,
             error: None,
+            has_responded: false,
             send_window: i64::from(send_window),
             pending: VecDeque::new(),
             pending_len: 0,
@@ -126,7 +135,7 @@ impl Stream {
 
     /// Returns whether neither side will send more (RFC 9113 section 5.1, closed).
     pub(super) fn is_closed(&self) -> bool {
-        self.error.is_some() || (self.received == Received::All && matches!(self.finish, Finish::Sent))
+        self.error.is_some() || (self.received == Progress::All && matches!(self.finish, Finish::Sent))
     }
 
     /// Returns whether there is data, or an end, that waits to be sent.

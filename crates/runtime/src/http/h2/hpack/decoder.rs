@@ -1,5 +1,7 @@
 //! The decoder of header blocks (RFC 7541 sections 3.2 and 6).
 
+use std::borrow::Cow;
+
 use bytes::{Bytes, BytesMut};
 
 use super::field::{Field, Name};
@@ -22,7 +24,7 @@ const UPDATES_MAX: usize = 2;
 pub(super) struct Entry {
     pub(super) field: Field,
     pub(super) name_len: u32,
-    /// Name, value and [`FIELD_OVERHEAD`].
+    /// Length of name and value, plus [`FIELD_OVERHEAD`].
     pub(super) size: u32,
 }
 
@@ -65,17 +67,26 @@ impl Decoder {
     /// # Errors
     /// [`Error`]; the connection ends, and the decoder cannot be used any more. The sink may have fields of the block already.
     pub fn decode(&mut self, block: &[u8], sink: &mut impl FnMut(Field, usize)) -> Result<(), Error> {
+        self.visit(block, &mut |field, size| sink(field.into_owned(), size))
+    }
+
+    /// Decodes a block like [`Decoder::decode`], without a copy of the fields that a table holds: the sink copies those that it
+    /// needs.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn visit(&mut self, block: &[u8], sink: &mut impl FnMut(Cow<'_, Field>, usize)) -> Result<(), Error> {
         let mut input = Input(block);
         self.decode_updates(&mut input)?;
         while let Some(first) = input.next() {
             match first {
                 0x80.. => {
                     let entry = self.entry(input.integer(first, 7)?)?;
-                    sink(entry.field.clone(), entry.size());
+                    sink(Cow::Borrowed(&entry.field), entry.size());
                 }
                 0x40.. => {
                     let entry = self.literal(&mut input, first, 6, Storage::Table)?;
-                    sink(entry.field.clone(), entry.size());
+                    sink(Cow::Borrowed(&entry.field), entry.size());
                     self.table.insert(entry);
                 }
                 0x20.. => return Err(Error::TableSizeMisplaced),
@@ -84,11 +95,11 @@ impl Decoder {
                     if let Field::Header(_, value) = &mut entry.field {
                         value.set_sensitive(true);
                     }
-                    sink(entry.field, entry.size as usize);
+                    sink(Cow::Owned(entry.field), entry.size as usize);
                 }
                 _ => {
                     let entry = self.literal(&mut input, first, 4, Storage::Message)?;
-                    sink(entry.field, entry.size as usize);
+                    sink(Cow::Owned(entry.field), entry.size as usize);
                 }
             }
         }

@@ -87,7 +87,7 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Appends `:method`.
+    /// Appends the pseudo-header `:method`, by index if a table has it.
     pub fn method(&mut self, method: &Method) {
         match *method {
             Method::GET => self.indexed(fields::METHOD),
@@ -96,7 +96,7 @@ impl Block<'_> {
         }
     }
 
-    /// Appends `:scheme`.
+    /// Appends the pseudo-header `:scheme`, by index if a table has it.
     pub fn scheme(&mut self, scheme: &Scheme) {
         match scheme {
             Scheme::Http => self.indexed(fields::SCHEME),
@@ -105,12 +105,12 @@ impl Block<'_> {
         }
     }
 
-    /// Appends `:authority`.
+    /// Appends the pseudo-header `:authority`, by index if a table has it.
     pub fn authority(&mut self, authority: &[u8]) {
         self.field(Key::of_index(fields::AUTHORITY), authority);
     }
 
-    /// Appends `:path`.
+    /// Appends the pseudo-header `:path`, by index if a table has it.
     pub fn path(&mut self, path: &[u8]) {
         match path {
             b"/" => self.indexed(fields::PATH),
@@ -119,12 +119,12 @@ impl Block<'_> {
         }
     }
 
-    /// Appends `:protocol`.
+    /// Appends the pseudo-header `:protocol`, by index if a table has it.
     pub fn protocol(&mut self, protocol: &[u8]) {
         self.field(Key::of_text(b":protocol"), protocol);
     }
 
-    /// Appends `:status`.
+    /// Appends the pseudo-header `:status`, by index if a table has it.
     pub fn status(&mut self, status: StatusCode) {
         match fields::status_index(status) {
             Some(index) => self.indexed(index),

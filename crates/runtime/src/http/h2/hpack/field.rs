@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
-/// The value of `:scheme`.
+/// The value of the pseudo-header `:scheme`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// `http`
+    /// The value `http`, without TLS.
     Http,
-    /// `https`
+    /// The value `https`, over TLS.
     Https,
     /// Another value, without blanks and control characters.
     Other(Bytes),
@@ -31,17 +31,17 @@ impl Scheme {
 /// `Authority`, `Path` and `Protocol` have no blanks and no control characters, and may be empty; their syntax is not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// `:method`
+    /// The pseudo-header `:method` of RFC 9113.
     Method(Method),
-    /// `:scheme`
+    /// The pseudo-header `:scheme` of RFC 9113.
     Scheme(Scheme),
-    /// `:authority`
+    /// The pseudo-header `:authority` of RFC 9113.
     Authority(Bytes),
-    /// `:path`
+    /// The pseudo-header `:path` of RFC 9113.
     Path(Bytes),
-    /// `:protocol` (RFC 8441)
+    /// The pseudo-header `:protocol` of RFC 8441.
     Protocol(Bytes),
-    /// `:status`
+    /// The pseudo-header `:status` of RFC 9113.
     Status(StatusCode),
     /// A field that is no pseudo-header. A value that the peer sent as never indexed is marked as sensitive.
     Header(HeaderName, HeaderValue),
@@ -52,17 +52,17 @@ pub enum Field {
 /// The name of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// `:method`
+    /// The pseudo-header `:method` of RFC 9113.
     Method,
-    /// `:scheme`
+    /// The pseudo-header `:scheme` of RFC 9113.
     Scheme,
-    /// `:authority`
+    /// The pseudo-header `:authority` of RFC 9113.
     Authority,
-    /// `:path`
+    /// The pseudo-header `:path` of RFC 9113.
     Path,
-    /// `:protocol`
+    /// The pseudo-header `:protocol` of RFC 8441.
     Protocol,
-    /// `:status`
+    /// The pseudo-header `:status` of RFC 9113.
     Status,
     /// The name of a field that is no pseudo-header.
     Header(HeaderName),

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 const SYMBOLS: usize = 257;
 /// The symbol that no string may contain.
 const EOS: usize = 256;
-/// Longest code in bits.
+/// Length of the longest code, in bits.
 const LEN_MAX: usize = 30;
 
 /// Lengths of the codes in bits, by symbol.
@@ -70,7 +70,7 @@ struct Canonical {
     order: [u16; SYMBOLS],
     /// Number of codes, by length.
     counts: [u16; LEN_MAX + 1],
-    /// First code, by length.
+    /// First code of each length, in order.
     firsts: [u32; LEN_MAX + 1],
 }
 

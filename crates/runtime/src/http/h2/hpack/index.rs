@@ -54,11 +54,11 @@ impl Hashes {
 }
 
 #[derive(Debug)]
-struct Stored {
+struct Slot {
     hashes: Hashes,
     /// Numbers of the next older entries in the chains.
     older: [u32; 2],
-    /// As in [`Key`].
+    /// Index of the name, as in [`Key`].
     index: usize,
     /// Name and value. A copy: a shared value would keep the buffer of a whole message.
     text: Box<[u8]>,
@@ -66,13 +66,13 @@ struct Stored {
     size: usize,
 }
 
-impl TableEntry for Stored {
+impl TableEntry for Slot {
     fn size(&self) -> usize {
         self.size
     }
 }
 
-impl Stored {
+impl Slot {
     fn has_name(&self, key: Key<'_>) -> bool {
         // Names of the static table are not compared as text: comparing with an empty slice, whose pointer is dangling, is slow
         // with the masked loads of AVX-512.
@@ -87,7 +87,7 @@ impl Stored {
 /// The dynamic table of an encoder.
 #[derive(Debug)]
 pub(super) struct Index {
-    table: Table<Stored>,
+    table: Table<Slot>,
     /// Number of the newest entry. Numbers wrap around; a wrong link then is harmless, because entries are compared and each
     /// link must lead to an older entry.
     newest: u32,
@@ -132,7 +132,7 @@ impl Index {
     pub(super) fn insert(&mut self, key: Key<'_>, value: &[u8], hashes: Hashes) {
         let text = [key.text, value].concat().into_boxed_slice();
         let older = [BY_FIELD, BY_NAME].map(|by| self.chains[by][hashes.0[by] as usize % CHAINS]);
-        let stored = Stored { hashes, older, index: key.index, text, name_len: key.text.len(), size: key.size(value) };
+        let stored = Slot { hashes, older, index: key.index, text, name_len: key.text.len(), size: key.size(value) };
         if self.table.insert(stored) {
             self.newest = self.newest.wrapping_add(1);
             for by in [BY_FIELD, BY_NAME] {
@@ -142,7 +142,7 @@ impl Index {
     }
 
     /// Returns the entries with the same hash, and their ages, from the newest on.
-    fn chain(&self, by: usize, hashes: Hashes) -> impl Iterator<Item = (usize, &Stored)> {
+    fn chain(&self, by: usize, hashes: Hashes) -> impl Iterator<Item = (usize, &Slot)> {
         let hash = hashes.0[by];
         let mut number = self.chains[by][hash as usize % CHAINS];
         let mut age_min = 0;

@@ -177,9 +177,9 @@ fn both_forms_of_the_static_table_agree() {
 
 /// An entry with a number and a size.
 #[derive(Debug, PartialEq)]
-struct Numbered(u32, usize);
+struct Item(u32, usize);
 
-impl TableEntry for Numbered {
+impl TableEntry for Item {
     fn size(&self) -> usize {
         self.1
     }
@@ -189,21 +189,21 @@ impl TableEntry for Numbered {
 fn the_table_evicts_the_oldest_entries_and_counts_sizes() {
     let mut table = Table::new(100);
     for number in 0..4 {
-        assert!(table.insert(Numbered(number, 40)));
+        assert!(table.insert(Item(number, 40)));
     }
-    assert_eq!((table.get(0), table.get(1), table.get(2)), (Some(&Numbered(3, 40)), Some(&Numbered(2, 40)), None));
+    assert_eq!((table.get(0), table.get(1), table.get(2)), (Some(&Item(3, 40)), Some(&Item(2, 40)), None));
     assert_eq!((table.len(), table.size()), (2, 80));
     table.set_capacity(79);
-    assert_eq!((table.get(0), table.get(1)), (Some(&Numbered(3, 40)), None));
-    assert!(table.insert(Numbered(9, 79)));
-    assert_eq!((table.len(), table.get(0)), (1, Some(&Numbered(9, 79))));
+    assert_eq!((table.get(0), table.get(1)), (Some(&Item(3, 40)), None));
+    assert!(table.insert(Item(9, 79)));
+    assert_eq!((table.len(), table.get(0)), (1, Some(&Item(9, 79))));
 }
 
 #[test]
 fn an_entry_larger_than_the_table_empties_it() {
     let mut table = Table::new(100);
-    table.insert(Numbered(1, 40));
-    assert!(!table.insert(Numbered(2, 101)));
+    table.insert(Item(1, 40));
+    assert!(!table.insert(Item(2, 101)));
     assert_eq!((table.len(), table.size()), (0, 0));
 }
 

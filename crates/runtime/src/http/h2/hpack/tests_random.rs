@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, StatusCode};
 
 use super::{Decoder, Encoder, FIELD_OVERHEAD, Field, Scheme, TABLE_SIZE_DEFAULT, huffman};
 
-/// A xorshift generator.
+/// A xorshift generator of random numbers.
 struct Random(u64);
 
 impl Random {
