@@ -71,6 +71,9 @@ command -v slowhttptest >/dev/null || missing+=(slowhttptest)
 command -v chromium >/dev/null || missing+=(chromium)
 # The view of a load run is tried in a real terminal.
 command -v tmux >/dev/null || missing+=(tmux)
+# Peers of HTTP/2 in both directions.
+{ command -v nghttp && command -v h2load; } >/dev/null || missing+=(nghttp2-client)
+command -v nghttpd >/dev/null || [[ -x /usr/sbin/nghttpd ]] || missing+=(nghttp2-server)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 # Networks of their own, with few ports, and a core that is shared: the tests of the load generator.
@@ -243,6 +246,7 @@ valkey=$(PATH=$PWD/$venv/bin:$PATH valkey-server --version | cut -d' ' -f3) || f
 pgbouncer=$(PATH=$PATH:/usr/sbin pgbouncer --version | sed -n 1p) || fail "pgbouncer does not run."
 haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | sed -n 1p | cut -d' ' -f3) || fail "haproxy does not run."
 openssl version >/dev/null || fail "openssl does not run."
+nghttp2=$(nghttp --version) && h2load --version >/dev/null && PATH=$PATH:/usr/sbin nghttpd --version >/dev/null || fail "nghttp, h2load or nghttpd does not run."
 "$venv/bin/verifpal" --version >/dev/null || fail "verifpal does not run from $venv."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
 tmux -V >/dev/null || fail "tmux does not run."
@@ -260,7 +264,7 @@ systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 prometheus=$(prometheus --version 2>&1 | sed -n 's/^prometheus, version \([^ ]*\).*/\1/p')
 [[ -n $prometheus ]] && promtool --version >/dev/null 2>&1 || fail "prometheus does not run."
 go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
-echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny, $mdbook"
 # apps/test installs in the same way, and finds that nothing is left to do.
 for folder in sdk/typescript apps; do

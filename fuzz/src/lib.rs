@@ -13,6 +13,8 @@ pub mod broker_wires;
 pub mod certificate;
 pub mod channel;
 pub mod config;
+pub mod h2;
+pub mod hpack;
 pub mod http1;
 pub mod init;
 mod input;
@@ -42,6 +44,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("channel-handshake", channel::handshake),
     ("channel-records", channel::records),
     ("config", config::config),
+    ("h2-client", h2::h2_client),
+    ("h2-server", h2::h2_server),
+    ("hpack-decode", hpack::hpack_decode),
+    ("hpack-round-trip", hpack::hpack_round_trip),
     ("http1", http1::http1),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),

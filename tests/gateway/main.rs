@@ -8,6 +8,7 @@ mod dashboard;
 mod h2spec;
 mod hand_over;
 mod http1_corpus;
+mod http2_idle;
 mod http_attacks;
 mod http_details;
 mod lite_gateway;

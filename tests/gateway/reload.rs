@@ -1,6 +1,8 @@
 //! SIGHUP: a reloaded configuration applies completely or not at all, and no request fails because of it.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sealway_testkit::daemon::free_port;
 use sealway_testkit::process::{Launch, Server};
@@ -143,6 +145,42 @@ fn routes_change_at_once_on_connections_that_are_open() {
     assert_eq!(ask(), 502, "the new route leads nowhere, but it leads");
     reload(&mut server, &config(&[("a", port)], ""), RELOADED);
     assert_eq!(ask(), 404);
+}
+
+/// A server that answers each request with 200 and keeps its connections. Returns its port, and how many it has accepted.
+fn counting_server() -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, accepted) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+    let count = accepted.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            count.fetch_add(1, Ordering::Relaxed);
+            std::thread::spawn(move || {
+                let mut connection = Connection::over(stream).unwrap();
+                while connection.read_head().is_ok() {
+                    connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+                }
+            });
+        }
+    });
+    (port, accepted)
+}
+
+#[test]
+fn an_upstream_whose_settings_stay_keeps_its_connections_over_a_reload_and_another_does_not() {
+    let port = port();
+    let (served, accepted) = counting_server();
+    let shop = |more: &str, route: &str| {
+        let upstream = format!("upstreams: {{ shop: {{ servers: ['http://127.0.0.1:{served}'] {more} }} }}\n");
+        config(&[("a", port)], &format!("  - {{ match: {{ path_prefix: /shop/ }}, upstream: shop }}\n{route}{upstream}"))
+    };
+    let mut server = start(&shop("", ""));
+    let ask = || Request::get("/shop/").send(local(port)).unwrap().status;
+    assert_eq!((ask(), ask(), accepted.load(Ordering::Relaxed)), (200, 200, 1));
+    reload(&mut server, &shop("", "  - { match: { path: /other }, upstream: shop }\n"), RELOADED);
+    assert_eq!((ask(), accepted.load(Ordering::Relaxed)), (200, 1), "the pool goes on");
+    reload(&mut server, &shop(", timeouts: { response_ms: 1234 }", ""), RELOADED);
+    assert_eq!((ask(), accepted.load(Ordering::Relaxed)), (200, 2), "other settings are another upstream");
 }
 
 #[test]

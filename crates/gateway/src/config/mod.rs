@@ -162,7 +162,8 @@ impl GatewayConfig {
         }
     }
 
-    /// Creates upstreams and routes.
+    /// Creates upstreams and routes. Upstreams of `before` whose settings are the same go on, with their connections and what
+    /// their health checks know; their certificates are read again.
     ///
     /// # Errors
     /// A sentence that names the setting and the file at fault.
@@ -171,10 +172,19 @@ impl GatewayConfig {
         authority: Arc<Authority>,
         provider: &'static dyn Provider,
         clock: &Arc<dyn Clock>,
+        before: Option<&Gateway>,
     ) -> Result<Gateway, String> {
         let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
         for (name, upstream) in &self.upstreams {
             let mut settings = upstream.settings.clone();
+            let mut known = before.iter().flat_map(|before| before.upstreams());
+            if let Some(same) = known.find(|known| known.is_as_written(name, &settings.as_written)) {
+                if let Some(client) = same.tls() {
+                    client.reload().map_err(|err| format!("upstreams.{name}.tls.{err}"))?;
+                }
+                upstreams.insert(name, same.clone());
+                continue;
+            }
             if let Some(files) = &upstream.tls {
                 let client = tls::Client::load(files.clone(), clock.clone())
                     .map_err(|err| format!("upstreams.{name}.tls.{err}"))?;

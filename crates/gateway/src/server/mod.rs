@@ -77,8 +77,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    fn gateway(&self, config: &GatewayConfig) -> Result<Gateway, String> {
-        config.start(self.authority.clone(), self.provider, &self.clock)
+    fn gateway(&self, config: &GatewayConfig, before: Option<&Gateway>) -> Result<Gateway, String> {
+        config.start(self.authority.clone(), self.provider, &self.clock, before)
     }
 }
 
@@ -121,7 +121,7 @@ impl Server {
         reread: Reread,
         shutdown: Shutdown,
     ) -> Result<Self, String> {
-        let service = GatewayService::new(parts.gateway(config)?);
+        let service = GatewayService::new(parts.gateway(config, None)?);
         let mut state = State {
             listeners: Vec::new(),
             drain: config.drain,

@@ -112,7 +112,8 @@ impl Server {
         // No other operation runs, so the plan stays valid until it is applied; but draining may begin.
         let there = Inventory::of(&self.0.state.lock().listeners);
         let planned = listeners::plan(&config, &there, &self.0.parts.clock).map_err(OperationError::Failed)?;
-        let gateway = self.0.parts.gateway(&config).map_err(OperationError::Failed)?;
+        let before = self.0.service.current();
+        let gateway = self.0.parts.gateway(&config, Some(&before)).map_err(OperationError::Failed)?;
         let mut state = self.0.state.lock();
         if state.is_stopping {
             return Err(OperationError::Stopping);

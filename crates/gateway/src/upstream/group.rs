@@ -7,9 +7,10 @@ use std::time::Duration;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Body as HttpBody;
 use sealway_runtime::http::h1::{Fault, Framing, encode_request, response_has_no_body};
+use sealway_runtime::http::h2::RequestHead;
 use sealway_runtime::http::{Body, Interim, full};
 
 use super::balance::{Attempts, Balance, pick};
@@ -225,12 +226,9 @@ impl Group {
         let uri = Uri::from_parts(parts).map_err(|err| ExchangeError::CutOff(err.to_string()))?;
         request.is_unsent = false;
         let had_body = request.body.is_some();
-        let mut sent = Request::new(request.body.take());
-        *sent.method_mut() = request.method.clone();
-        *sent.uri_mut() = uri;
-        *sent.version_mut() = Version::HTTP_2;
-        *sent.headers_mut() = headers;
-        let answer = stream.exchange(sent, self.times(), in_flight).await;
+        let head = RequestHead { method: request.method.clone(), uri, headers, protocol: None };
+        let (body, interim) = (request.body.take(), request.interim.as_ref());
+        let answer = stream.exchange(head, body, self.times(), in_flight, interim).await;
         let answer = answer.map(|answer| without_barred_body(&request.method, answer));
         answer.map_err(|(failed, unsent)| {
             match unsent {

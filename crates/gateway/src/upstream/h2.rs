@@ -1,22 +1,24 @@
-//! HTTP/2 towards a server: a few connections that many requests share. hyper implements the protocol.
+//! HTTP/2 towards a server: a few connections that many requests share.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use hyper::client::conn::http2::SendRequest;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use http::Response;
+use http::header::CONTENT_LENGTH;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
-use sealway_proto::error::chain;
-use sealway_runtime::http::{Body, BodyError, BodyRefusal, poll_whole};
+use sealway_exchange::headers;
+use sealway_runtime::http::h2::{
+    Config, Exchange, ExchangeError as H2Error, FieldLimits, RequestHead, ResponseHead, Sender, StreamError, connect,
+};
+use sealway_runtime::http::{Body, BodyError, BodyRefusal, Interim};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::h1::ExchangeError;
+use super::h1::{ExchangeError, response_of};
 use super::io::Io;
 use super::server::InFlight;
 use crate::body::{StreamLimits, bounded, refusal_behind};
@@ -27,13 +29,18 @@ const STREAMS_MAX: usize = 100;
 const CONNECTIONS_MAX: usize = 64;
 /// Bytes that a stream may send before they are read; a connection has four times that.
 const WINDOW: u32 = 256 * 1024;
-/// Maximum size of an answer's header list, in bytes.
-const HEADERS_MAX: u32 = 64 * 1024;
+const CONFIG: Config = Config {
+    streams_max: 0,
+    stream_window: WINDOW,
+    connection_window: 4 * WINDOW,
+    fields: FieldLimits { bytes_max: 64 * 1024, fields_max: 256 },
+    pending_max: 64 * 1024,
+};
 /// Interval of pings, and the maximum time for their answer.
 const PING: Duration = Duration::from_secs(20);
 
 struct Link {
-    sender: SendRequest<ProgressBody>,
+    sender: Sender,
     streams: Arc<AtomicUsize>,
     material: Option<Arc<ClientConfig>>,
     used: Instant,
@@ -57,7 +64,7 @@ pub(super) enum Pick {
 
 /// A place for one request on a connection.
 pub(super) struct Stream {
-    sender: SendRequest<ProgressBody>,
+    sender: Sender,
     place: Place,
     /// True if the connection existed before: the server may have closed it meanwhile.
     pub(super) is_reused: bool,
@@ -97,18 +104,10 @@ impl Links {
     }
 
     /// Starts HTTP/2 on a connection, and takes the first place on it.
-    pub(super) async fn begin(&self, io: Io, material: Option<Arc<ClientConfig>>) -> Result<Stream, hyper::Error> {
-        let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(4 * WINDOW)
-            .max_header_list_size(HEADERS_MAX)
-            .keep_alive_interval(PING)
-            .keep_alive_timeout(PING)
-            .handshake(TokioIo::new(io))
-            .await?;
+    pub(super) fn begin(&self, io: Io, material: Option<Arc<ClientConfig>>) -> Stream {
+        let (sender, drive) = connect(io, CONFIG, Some(PING));
         tokio::spawn(async move {
-            if let Err(err) = connection.await {
+            if let Err(err) = drive.await {
                 tracing::debug!(%err, "HTTP/2 connection to an upstream ended");
             }
         });
@@ -116,7 +115,7 @@ impl Links {
         let place = Place::on(&streams);
         let link = Link { sender: sender.clone(), streams, material, used: Instant::now() };
         self.links.lock().push(link);
-        Ok(Stream { sender, place, is_reused: false })
+        Stream { sender, place, is_reused: false }
     }
 
     /// Closes connections without a request for `idle`, and removes those that have ended.
@@ -149,17 +148,11 @@ struct Progress {
     /// Time of the last read from the body, in milliseconds since `began`.
     moved_ms: AtomicU64,
     is_starved: AtomicBool,
-    /// 0, or the number of a [`BodyRefusal`] plus one.
-    refusal: AtomicU8,
 }
-
-const REFUSALS: [BodyRefusal; 4] =
-    [BodyRefusal::TooLarge, BodyRefusal::TooSlow, BodyRefusal::Broken, BodyRefusal::NoRoom];
 
 impl Progress {
     fn new() -> Self {
-        let (moved_ms, is_starved, refusal) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU8::new(0));
-        Progress { began: Instant::now(), moved_ms, is_starved, refusal }
+        Progress { began: Instant::now(), moved_ms: AtomicU64::new(0), is_starved: AtomicBool::new(false) }
     }
 
     fn note(&self) {
@@ -175,9 +168,28 @@ impl Progress {
         }
     }
 
-    fn refusal(&self) -> Option<BodyRefusal> {
-        let number = usize::from(self.refusal.load(Ordering::Relaxed));
-        REFUSALS.get(number.checked_sub(1)?).copied()
+    /// Awaits an answer, at most `time` from the last progress.
+    async fn within<T>(
+        &self,
+        time: Duration,
+        answer: impl Future<Output = Result<T, (ExchangeError, Option<Option<Body>>)>>,
+    ) -> Result<T, (ExchangeError, Option<Option<Body>>)> {
+        let mut answer = std::pin::pin!(answer);
+        let mut deadline = std::pin::pin!(tokio::time::sleep(time));
+        std::future::poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                    return Poll::Ready(answer);
+                }
+                ready!(deadline.as_mut().poll(cx));
+                let until = self.moved() + time;
+                if until <= Instant::now() {
+                    return Poll::Ready(Err((ExchangeError::TooSlow, None)));
+                }
+                deadline.as_mut().reset(until.into());
+            }
+        })
+        .await
     }
 }
 
@@ -199,11 +211,6 @@ impl HttpBody for ProgressBody {
         this.progress.is_starved.store(polled.is_pending(), Ordering::Relaxed);
         let frame = ready!(polled);
         this.progress.note();
-        if let Some(Err(err)) = &frame {
-            let refusal = refusal_behind(&**err).unwrap_or(BodyRefusal::Broken);
-            let number = REFUSALS.iter().position(|known| *known == refusal).unwrap_or_default() + 1;
-            this.progress.refusal.store(u8::try_from(number).unwrap_or_default(), Ordering::Relaxed);
-        }
         Poll::Ready(frame)
     }
 
@@ -218,7 +225,9 @@ impl HttpBody for ProgressBody {
 
 /// Body of an answer, which counts as a request in flight until it is over.
 struct InFlightBody {
-    body: Incoming,
+    exchange: Exchange<ProgressBody>,
+    /// Number of bytes to come, if it was announced.
+    left: Option<u64>,
     _place: Place,
     _in_flight: InFlight,
 }
@@ -229,15 +238,19 @@ impl HttpBody for InFlightBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         // Converted to text: the client's stream must not repeat a server's reason, such as a refused stream.
-        poll_whole(&mut self.body, cx).map_err(|err| chain(&*err).into())
+        let frame = ready!(self.exchange.poll_piece(cx)).transpose().map_err(|err| err.to_string())?;
+        if let (Some(left), Some(data)) = (&mut self.left, frame.as_ref().and_then(Frame::data_ref)) {
+            *left = left.saturating_sub(data.len() as u64);
+        }
+        Poll::Ready(frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.exchange.is_end()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -249,68 +262,60 @@ pub(super) struct Times {
 }
 
 impl Stream {
-    /// Sends a request, and awaits the head of its answer. If nothing of the request was sent, the second part of the
-    /// error returns the body.
+    /// Sends a request, and awaits the head of its answer; interim answers go to `interim`. If nothing of the request was
+    /// sent, the second part of the error returns the body.
     pub(super) async fn exchange(
-        mut self,
-        request: Request<Option<Body>>,
+        self,
+        request: RequestHead,
+        body: Option<Body>,
         times: Times,
         in_flight: InFlight,
+        interim: Option<&Interim>,
     ) -> Result<Response<Body>, (ExchangeError, Option<Option<Body>>)> {
         let progress = Arc::new(Progress::new());
-        let request = request.map(|body| ProgressBody { body, progress: progress.clone() });
-        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
-        let mut deadline = std::pin::pin!(tokio::time::sleep(times.response));
-        let response = std::future::poll_fn(|cx| {
+        let body = body.map(|body| ProgressBody { body: Some(body), progress: progress.clone() });
+        let answered = async {
+            let mut exchange = match self.sender.send(request, body).await {
+                Ok(exchange) => exchange,
+                Err((err, body)) => return Err((failed(err), Some(body.and_then(|body| body.body)))),
+            };
             loop {
-                if let Poll::Ready(response) = answer.as_mut().poll(cx) {
-                    return Poll::Ready(Some(response));
+                match std::future::poll_fn(|cx| exchange.poll_response(cx)).await {
+                    Ok(head) if head.status.is_informational() => pass_interim(head, interim),
+                    Ok(head) => return Ok((head, exchange)),
+                    Err(H2Error::Body(err)) => {
+                        let refusal = refusal_behind(&*err).unwrap_or(BodyRefusal::Broken);
+                        return Err((ExchangeError::RequestBody(refusal), None));
+                    }
+                    Err(H2Error::Stream(err)) => return Err((failed(err), None)),
                 }
-                ready!(deadline.as_mut().poll(cx));
-                let until = progress.moved() + times.response;
-                if until <= Instant::now() {
-                    return Poll::Ready(None);
-                }
-                deadline.as_mut().reset(until.into());
             }
-        });
-        let Some(response) = response.await else { return Err((ExchangeError::TooSlow, None)) };
-        match response {
-            Ok(response) => {
-                let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None, rate: None };
-                let (place, in_flight) = (self.place, in_flight);
-                Ok(response.map(|body| bounded(InFlightBody { body, _place: place, _in_flight: in_flight }, limits)))
-            }
-            Err(mut err) => {
-                let unsent = err.take_message().map(|request| request.into_body().body);
-                let failed = match (progress.refusal(), refusal_behind(err.error())) {
-                    (Some(refusal), _) | (None, Some(refusal)) => ExchangeError::RequestBody(refusal),
-                    (None, None) if is_unanswered(err.error()) => ExchangeError::Ended(chain(err.error())),
-                    (None, None) => ExchangeError::CutOff(chain(err.error())),
-                };
-                Err((failed, unsent))
-            }
-        }
+        };
+        let (head, exchange) = progress.within(times.response, answered).await?;
+        let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None, rate: None };
+        let left = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = InFlightBody { exchange, left, _place: self.place, _in_flight: in_flight };
+        Ok(response_of(head.status, head.headers, bounded(body, limits)))
     }
 }
 
-/// True if the server can have sent no byte of an answer: the connection ended, or the server reports that it did not
-/// process the request (RFC 9113 section 8.7). A request with a malformed answer is not retried.
-fn is_unanswered(err: &hyper::Error) -> bool {
-    let mut cause = std::error::Error::source(err);
-    while let Some(err) = cause {
-        if let Some(err) = err.downcast_ref::<h2::Error>() {
-            let is_word = err.is_remote()
-                && match err.reason() {
-                    Some(h2::Reason::REFUSED_STREAM) => err.is_reset(),
-                    Some(h2::Reason::NO_ERROR) => err.is_go_away(),
-                    _ => false,
-                };
-            return err.is_io() || is_word;
-        }
-        cause = err.source();
+fn pass_interim(mut head: ResponseHead, interim: Option<&Interim>) {
+    headers::remove_hop_by_hop(&mut head.headers);
+    // The client's own 100 is sent when its body is first read.
+    if let Some(interim) = interim
+        && head.status != http::StatusCode::CONTINUE
+    {
+        interim.send(head.status, head.headers);
     }
-    true
+}
+
+/// Returns the reason for a missing answer: whether the server can have sent a byte of one. A connection may end before, and a
+/// server may state that it did not process the request (RFC 9113 section 8.7). A request with a malformed answer is not retried.
+fn failed(err: StreamError) -> ExchangeError {
+    match err {
+        StreamError::Unprocessed | StreamError::Closed => ExchangeError::Ended(err.to_string()),
+        _ => ExchangeError::CutOff(err.to_string()),
+    }
 }
 
 impl std::fmt::Debug for Links {

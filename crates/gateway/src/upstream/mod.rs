@@ -107,6 +107,8 @@ pub struct UpstreamSettings {
     pub health: Option<HealthSettings>,
     /// Deadlines and bounds of the upstream.
     pub limits: UpstreamLimits,
+    /// Its settings as written in the configuration; null without one.
+    pub as_written: serde_json::Value,
 }
 
 /// Servers of an upstream.
@@ -200,6 +202,7 @@ impl NoAnswer {
 pub struct Upstream {
     kind: Kind,
     name: String,
+    as_written: serde_json::Value,
     limits: UpstreamLimits,
     tls: Option<Arc<Client>>,
     /// Requests whose bodies still arrive.
@@ -217,7 +220,7 @@ enum Kind {
 impl Upstream {
     /// Creates pools, and within a runtime the tasks that check and maintain servers; does not connect.
     pub fn new(target: Target, settings: UpstreamSettings) -> Self {
-        let UpstreamSettings { name, balance, protocol, tls, health, limits } = settings;
+        let UpstreamSettings { name, balance, protocol, tls, health, limits, as_written } = settings;
         let mut tasks = Vec::new();
         let kind = match target {
             Target::Demo(service) => Kind::Demo(service),
@@ -233,12 +236,17 @@ impl Upstream {
                 Kind::Servers(group)
             }
         };
-        Upstream { kind, name, limits, tls, uploads: SharedBudget::new(limits.uploads_max), tasks }
+        Upstream { kind, name, as_written, limits, tls, uploads: SharedBudget::new(limits.uploads_max), tasks }
     }
 
     /// Returns the name in the configuration.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns whether it has this name in the configuration, and was made by these settings.
+    pub(crate) fn is_as_written(&self, name: &str, as_written: &serde_json::Value) -> bool {
+        self.name == name && !as_written.is_null() && self.as_written == *as_written
     }
 
     /// Returns the maximum time to the head of the service's answer.

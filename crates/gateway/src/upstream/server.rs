@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use metrics::{Counter, Gauge, counter, gauge};
 use parking_lot::Mutex;
-use sealway_proto::error::chain;
 use sealway_runtime::tls::Client;
 
 use super::address::ServerAddress;
@@ -239,9 +238,7 @@ impl Server {
         let (io, is_h2) = self.connect(setup).await?;
         if is_h2 || !self.address.is_tls() {
             self.spoken.store(H2, Ordering::Relaxed);
-            let begun = tokio::time::timeout(self.connect_time(), self.links.begin(io, material)).await;
-            let stream = begun.map_err(|_| ConnectError::TimedOut)?;
-            return stream.map(Link::H2).map_err(|err| ConnectError::Failed(chain(&err)));
+            return Ok(Link::H2(self.links.begin(io, material)));
         }
         drop(making);
         if self.protocol == Protocol::Http2 {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 
-use super::h1::{Source, without_barred};
+use super::h1::Source;
 use super::share::Share;
 
 /// The cause for which a body ended early.
@@ -102,7 +102,7 @@ where
     let whole: &mut dyn Any = &mut body;
     if let Some(body) = whole.downcast_mut::<RequestBody>() {
         // HTTP/1 connections do that when the answer is written; and a client that waits for a 100 does not get it.
-        if matches!(body.inner, Inner::Wire(_)) {
+        if body.inner.as_ref().is_some_and(|body| !body.source.is_shared()) {
             return;
         }
         // Discarded bytes are not held.
@@ -125,20 +125,10 @@ where
 /// The body of a request as it arrives, whatever the protocol.
 #[derive(Debug, Default)]
 pub struct RequestBody {
-    inner: Inner,
+    /// The body that a connection reads; `None` if the request has none.
+    inner: Option<WireBody>,
     /// Counts the received bytes, if the whole body is held in memory.
     room: Option<Arc<Mutex<Share>>>,
-}
-
-#[derive(Debug, Default)]
-enum Inner {
-    /// The request has no body.
-    #[default]
-    Empty,
-    /// A body that hyper reads.
-    Hyper(Incoming),
-    /// A body that an HTTP/1 connection of this crate reads.
-    Wire(WireBody),
 }
 
 /// The body of a request that a connection reads on demand.
@@ -147,6 +137,8 @@ struct WireBody {
     number: u64,
     /// Number of bytes to come, if it was announced.
     left: Option<u64>,
+    /// True once the end was read.
+    is_over: bool,
 }
 
 impl fmt::Debug for WireBody {
@@ -162,8 +154,14 @@ impl Drop for WireBody {
 }
 
 impl WireBody {
+    /// Returns whether the end was read, or is known to come next.
+    fn is_end(&self) -> bool {
+        // Trailers may follow an announced length in HTTP/2.
+        self.is_over || if self.source.is_shared() { self.source.is_read(self.number) } else { self.left == Some(0) }
+    }
+
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
-        if self.left == Some(0) {
+        if self.is_end() {
             return Poll::Ready(None);
         }
         let frame = ready!(self.source.poll_body(self.number, cx));
@@ -172,10 +170,10 @@ impl WireBody {
                 (Some(data), Some(left)) => *left = left.saturating_sub(data.len() as u64),
                 (Some(_), None) => {}
                 // Nothing follows trailers.
-                (None, left) => *left = Some(0),
+                (None, _) => self.is_over = true,
             },
             Some(Err(_)) => {}
-            None => self.left = Some(0),
+            None => self.is_over = true,
         }
         Poll::Ready(frame)
     }
@@ -184,7 +182,7 @@ impl WireBody {
 impl RequestBody {
     /// Creates the body that `source` reads as request `number`'s, of length `left` if it was announced.
     pub(in crate::http) fn from_wire(source: Arc<dyn Source>, number: u64, left: Option<u64>) -> Self {
-        RequestBody { inner: Inner::Wire(WireBody { source, number, left }), room: None }
+        RequestBody { inner: Some(WireBody { source, number, left, is_over: false }), room: None }
     }
 
     /// Counts its bytes in `room` as they arrive, for a reader that holds all of them. If the room is full, the body ends with
@@ -195,51 +193,14 @@ impl RequestBody {
     }
 }
 
-impl From<Incoming> for RequestBody {
-    fn from(body: Incoming) -> Self {
-        let inner = if body.is_end_stream() { Inner::Empty } else { Inner::Hyper(body) };
-        RequestBody { inner, room: None }
-    }
-}
-
-impl Inner {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
-        match self {
-            Inner::Empty => Poll::Ready(None),
-            // The owner of a failed body must be known later: a client's failure is not the service's.
-            Inner::Wire(body) => body.poll_frame(cx),
-            Inner::Hyper(body) => Poll::Ready(match ready!(poll_whole(body, cx)) {
-                // Fields that are barred from trailers are removed in HTTP/2 too.
-                Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
-                    Ok(trailers) => Frame::trailers(without_barred(trailers)),
-                    Err(frame) => frame,
-                })),
-                Some(Err(_)) => Some(Err(BodyRefusal::Broken)),
-                None => None,
-            }),
-        }
-    }
-}
-
-/// Polls the next frame of a message over HTTP/2, whose end only counts if the peer sent it: hyper reports a reset with
-/// `NO_ERROR` as a clean end, and a part of a body would pass for the whole.
-///
-/// # Errors
-/// The body ended early.
-pub fn poll_whole(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-    Poll::Ready(match ready!(Pin::new(&mut *body).poll_frame(cx)) {
-        Some(frame) => Some(frame.map_err(Into::into)),
-        None if body.is_end_stream() => None,
-        None => Some(Err("the peer reset the stream before the body's end".into())),
-    })
-}
-
 impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = BodyRefusal;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
-        let frame = ready!(self.inner.poll_frame(cx));
+        let Some(body) = &mut self.inner else { return Poll::Ready(None) };
+        // The owner of a failed body must be known later: a client's failure is not the service's.
+        let frame = ready!(body.poll_frame(cx));
         if let (Some(room), Some(Ok(frame))) = (&self.room, &frame) {
             let len = frame.data_ref().map_or(0, |data| data.len() as u64);
             if !room.lock().grow(len) {
@@ -250,18 +211,14 @@ impl HttpBody for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.inner {
-            Inner::Empty => true,
-            Inner::Hyper(body) => body.is_end_stream(),
-            Inner::Wire(body) => body.left == Some(0),
-        }
+        self.inner.as_ref().is_none_or(WireBody::is_end)
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Empty => SizeHint::with_exact(0),
-            Inner::Hyper(body) => body.size_hint(),
-            Inner::Wire(body) => body.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            None => SizeHint::with_exact(0),
+            Some(body) if body.is_over => SizeHint::with_exact(0),
+            Some(body) => body.left.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
 }

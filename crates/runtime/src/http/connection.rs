@@ -14,15 +14,12 @@ use tokio::time::{sleep, timeout};
 
 use super::connections::{Place, Protocol};
 use super::h1::Setup;
+use super::h2::PREFACE;
 use super::stream::{Stream, Transport};
-use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, PREFACE_LEN, RequestBody, h1, h2};
+use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, RequestBody, h1, h2};
 use crate::clock::{Clock, SystemClock};
 use crate::tls::{self, PeerCertificate};
 
-/// The preface of HTTP/2 with prior knowledge (RFC 9113 section 3.3).
-///
-/// The header timeout covers all of it: hyper itself has no bound on a preface that stops half-way.
-const H2_PREFACE: &[u8; PREFACE_LEN] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Longest time that a handshake may continue after shutdown began.
 const STOP_HANDSHAKE_TIME: Duration = Duration::from_secs(2);
 /// Longest interval between two checks of a connection's client certificate, however long it is valid.
@@ -83,7 +80,7 @@ where
 {
     if is_h2 {
         // The future is larger than the other by far: boxed, so that not every connection reserves its size.
-        Box::pin(h2::serve(io, BytesMut::new().freeze(), setup, service)).await
+        Box::pin(h2::serve(io, BytesMut::new(), setup, service)).await
     } else {
         Ok(h1::serve(io, BytesMut::new(), setup, service).await?)
     }
@@ -131,7 +128,7 @@ where
     let Some((is_h2, read)) = sniffed else { return Ok(()) };
     if is_h2 {
         setup.entry.set_protocol(Protocol::Http2);
-        Box::pin(h2::serve(io, read.freeze(), setup, service)).await
+        Box::pin(h2::serve(io, read, setup, service)).await
     } else {
         setup.entry.set_protocol(Protocol::Http1);
         Ok(h1::serve(io, read, setup, service).await?)
@@ -154,11 +151,11 @@ async fn sniff<IO: Transport>(io: &mut IO, setup: &Setup) -> io::Result<Option<(
     }
     let rest = async {
         loop {
-            let len = read.len().min(H2_PREFACE.len());
-            if read[..len] != H2_PREFACE[..len] {
+            let len = read.len().min(PREFACE.len());
+            if read[..len] != PREFACE[..len] {
                 return Ok(Some(false));
             }
-            if len == H2_PREFACE.len() {
+            if len == PREFACE.len() {
                 return Ok(Some(true));
             }
             if poll_fn(|cx| h1::poll_read(io, cx, &mut read)).await? == 0 {

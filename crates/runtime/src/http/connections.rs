@@ -11,7 +11,6 @@ use metrics::{Counter, Gauge};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use super::meter::Flood;
 use super::notices::{Gate, Gates};
 use super::{HttpLimits, Peer};
 use crate::tls::AcceptError;
@@ -49,6 +48,8 @@ pub(super) struct Entry {
     subject: RwLock<Option<Arc<str>>>,
     /// Asks only this connection to finish.
     pub(super) stop: CancellationToken,
+    /// Asks only this connection to close: what an upgrade has made of it ends at once.
+    pub(super) closed: CancellationToken,
 }
 
 impl Entry {
@@ -184,10 +185,13 @@ impl Connections {
         entries.iter().map(|entry| entry.info()).collect()
     }
 
-    /// Asks a connection to finish its requests and close. Returns false if there is none of that number.
+    /// Asks a connection to finish its requests and close; one that was upgraded closes at once. Returns false if there is none
+    /// of that number.
     pub fn close(&self, id: u64) -> bool {
-        let entry = self.open.lock().by_id.get(&id).cloned();
-        entry.inspect(|entry| entry.stop.cancel()).is_some()
+        let Some(entry) = self.open.lock().by_id.get(&id).cloned() else { return false };
+        entry.stop.cancel();
+        entry.closed.cancel();
+        true
     }
 
     /// Adds a connection; `None` if a bound is reached.
@@ -214,6 +218,7 @@ impl Connections {
                 requests: AtomicU64::new(0),
                 subject: RwLock::new(None),
                 stop,
+                closed: CancellationToken::new(),
             });
             open.by_id.insert(entry.id, entry.clone());
             entry
@@ -268,12 +273,11 @@ impl Connections {
     }
 
     /// Counts and logs an HTTP/2 connection that is closed for a flood of frames.
-    pub(super) fn note_flood(&self, peer: &Peer, flood: Flood) {
+    pub(super) fn note_flood(&self, peer: &Peer, frame: &'static str) {
         let listener = &self.listener;
-        metrics::counter!("sealway_http2_floods_total", "listener" => listener.clone(), "frame" => flood.0)
-            .increment(1);
+        metrics::counter!("sealway_http2_floods_total", "listener" => listener.clone(), "frame" => frame).increment(1);
         if let Some(kept_back) = self.kept_back(&self.gates.floods) {
-            tracing::warn!(listener, %peer, why = %flood, kept_back, "ended an HTTP/2 connection");
+            tracing::warn!(listener, %peer, why = %format_args!("a flood of {frame} frames"), kept_back, "ended an HTTP/2 connection");
         }
     }
 

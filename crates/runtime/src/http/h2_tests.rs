@@ -1,12 +1,13 @@
 //! HTTP/2 as only a hostile client uses it: frames written by hand, over TCP.
 
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::tests::{PATIENCE, TestServer, served, until};
-use super::{HttpLimits, RequestBody, full};
+use super::{HttpLimits, RequestBody, UNREAD_TIME, full};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADERS: u8 = 1;
@@ -134,4 +135,80 @@ async fn a_flood_of_any_frame_that_carries_nothing_ends_its_connection_and_no_ot
     }
     assert_eq!(status(&server, &head(GET, "/")).await, Some(0x88));
     until("the floods' places are free", || server.listening.connections.open() == 0).await;
+}
+
+#[tokio::test]
+async fn trailers_follow_an_answer_of_no_bytes() {
+    let server = served(HttpLimits::default(), |_| async {
+        let trailers = http::HeaderMap::from_iter([(http::header::ETAG, "t".parse().unwrap())]);
+        let body = http_body_util::Empty::new().with_trailers(std::future::ready(Some(Ok(trailers))));
+        let body = body.map_err(|never: std::convert::Infallible| match never {}).boxed_unsync();
+        Response::builder().header("content-length", "0").body(body).unwrap()
+    })
+    .await;
+    let mut stream = begin(&server).await;
+    stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head(GET, "/"))).await.unwrap();
+    let mut flags = Vec::new();
+    while flags.len() < 2 {
+        let mut start = [0; 9];
+        timeout(PATIENCE, stream.read_exact(&mut start)).await.unwrap().unwrap();
+        let mut payload = vec![0; usize::from(start[1]) << 8 | usize::from(start[2])];
+        stream.read_exact(&mut payload).await.unwrap();
+        if start[3] == HEADERS {
+            flags.push(start[4]);
+        }
+    }
+    assert_eq!(flags, [END_HEADERS, END_HEADERS | END_STREAM]);
+}
+
+#[tokio::test]
+async fn a_busy_client_whose_reads_always_end_within_a_frame_is_no_slow_one() {
+    let limits = HttpLimits { header_timeout: std::time::Duration::from_millis(400), ..HttpLimits::default() };
+    let server = served(limits, echo).await;
+    let (mut read, mut write) = begin(&server).await.into_split();
+    let reading = tokio::spawn(async move { tokio::io::copy(&mut read, &mut tokio::io::sink()).await });
+    let since = std::time::Instant::now();
+    let mut rest = Vec::new();
+    for number in 0.. {
+        if since.elapsed() > std::time::Duration::from_millis(1500) {
+            break;
+        }
+        rest.extend(frame(HEADERS, END_STREAM | END_HEADERS, number * 2 + 1, &head(GET, "/")));
+        let cut = rest.len() - 5;
+        write.write_all(&rest[..cut]).await.expect("the connection goes on");
+        rest.drain(..cut);
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(!reading.is_finished(), "the connection has ended");
+}
+
+#[tokio::test]
+async fn a_client_that_answers_pings_and_never_opens_its_window_is_disconnected_in_time() {
+    const LARGE: usize = 1024 * 1024;
+    // Pings are due during the wait.
+    let limits = HttpLimits { header_timeout: UNREAD_TIME / 3, ..HttpLimits::default() };
+    let server = served(limits, |_| async { Response::new(full(vec![b'x'; LARGE])) }).await;
+    let mut stream = server.open().await;
+    let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head(GET, "/"));
+    stream.write_all(&[PREFACE, &no_window, &request].concat()).await.unwrap();
+    let since = std::time::Instant::now();
+    let mut pings = 0;
+    loop {
+        let mut start = [0; 9];
+        if timeout(PATIENCE, stream.read_exact(&mut start)).await.expect("an end").is_err() {
+            break;
+        }
+        let mut payload = vec![0; usize::from(start[1]) << 8 | usize::from(start[2])];
+        stream.read_exact(&mut payload).await.unwrap();
+        assert_ne!(start[3], 0, "no DATA is allowed");
+        if start[3] == 6 {
+            pings += 1;
+            stream.write_all(&frame(6, 1, 0, &payload)).await.unwrap();
+        }
+    }
+    let took = since.elapsed();
+    assert!(pings > 0, "the server looks whether the client is there");
+    assert!(took >= UNREAD_TIME && took < UNREAD_TIME * 4, "{took:?} of {UNREAD_TIME:?}");
+    until("its place is free", || server.listening.connections.open() == 0).await;
 }

@@ -4,10 +4,9 @@ mod body;
 mod connection;
 mod connections;
 pub mod h1;
-mod h2;
+pub mod h2;
 #[cfg(test)]
 mod h2_tests;
-mod meter;
 mod metrics_help;
 pub mod notices;
 mod origin;
@@ -19,15 +18,13 @@ mod tests;
 
 use std::time::Duration;
 
-pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, poll_whole, read_body, refusal_of};
+pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body, refusal_of};
 pub use connections::{ConnectionInfo, Connections};
 pub use metrics_help::METRICS;
 pub use origin::{FromTrustedProxy, Interim, Origin, Peer, Raw, TakeOver};
 pub use serve::{Listening, serve};
 pub use stream::Stream;
 
-/// Length of HTTP/2's preface (RFC 9113 section 3.4).
-const PREFACE_LEN: usize = 24;
 /// Longest time that an answer may stay unread by a peer whose window stays closed.
 const UNREAD_TIME: Duration = if cfg!(test) { Duration::from_millis(600) } else { Duration::from_secs(60) };
 /// Time that a connection without a request stays open after shutdown began.

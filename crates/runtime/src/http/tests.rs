@@ -257,6 +257,31 @@ async fn a_connection_is_taken_with_what_was_sent_ahead() {
 }
 
 #[tokio::test]
+async fn closing_a_connection_ends_its_tunnel_and_a_shutdown_lets_it_go_on() {
+    let server = served(HttpLimits::default(), |_| async {
+        let mut response = Response::new(full(""));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.extensions_mut().insert(TakeOver::new(|mut io| async move {
+            let mut byte = [0];
+            while io.read_exact(&mut byte).await.is_ok() && io.write_all(&byte).await.is_ok() {}
+        }));
+        response
+    })
+    .await;
+    let mut stream = server.open().await;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n").await.unwrap();
+    let mut head = [0; 36];
+    timeout(PATIENCE, stream.read_exact(&mut head)).await.unwrap().unwrap();
+    server.shutdown.begin();
+    sleep(Duration::from_millis(100)).await;
+    stream.write_all(b"x").await.unwrap();
+    assert_eq!(timeout(PATIENCE, stream.read_u8()).await.unwrap().unwrap(), b'x');
+    let [connection] = &server.listening.connections.list(2)[..] else { panic!("one connection") };
+    assert!(server.listening.connections.close(connection.id));
+    assert!(timeout(PATIENCE, stream.read_u8()).await.unwrap().is_err(), "the tunnel goes on");
+}
+
+#[tokio::test]
 async fn an_echo_sends_100_continue_before_its_answer() {
     let server = served(HttpLimits::default(), |request| async {
         Response::new(request.into_body().map_err(Into::into).boxed_unsync())

@@ -11,15 +11,15 @@ use crate::clock::{Clock, SystemClock, http_date};
 
 /// The form in which an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) framing: Framing,
+pub(in crate::http) struct Plan {
+    pub(in crate::http) framing: Framing,
     /// Set if the connection writes a body.
-    pub(super) has_body: bool,
+    pub(in crate::http) has_body: bool,
 }
 
 impl Plan {
     /// Plans an answer to a request of `method` and `version`, whose body has this length if it is known.
-    pub(super) fn new(
+    pub(in crate::http) fn new(
         method: &Method,
         version: Version,
         status: StatusCode,
@@ -89,7 +89,7 @@ pub(super) fn encode_refusal(out: &mut BytesMut, status: StatusCode) {
 }
 
 /// Returns the `Date` of now, computed once a second in every thread.
-fn date() -> HeaderValue {
+pub(in crate::http) fn date() -> HeaderValue {
     thread_local! {
         static LAST: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
     }

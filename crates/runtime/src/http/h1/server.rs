@@ -109,7 +109,10 @@ where
             After::TakeOver(taker) => {
                 let taken = wire.lock().take();
                 if let Some((io, input)) = taken {
-                    taker.run(Box::new(PrefixStream::new(input, io))).await;
+                    tokio::select! {
+                        () = taker.run(Box::new(PrefixStream::new(input, io))) => {}
+                        () = setup.entry.closed.cancelled() => {}
+                    }
                 }
                 return Ok(());
             }

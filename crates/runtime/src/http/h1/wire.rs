@@ -254,6 +254,14 @@ pub(in crate::http) trait Source: Send + Sync {
     fn poll_body(&self, number: u64, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>>;
     /// Notes that request `number`'s body is not read any more.
     fn let_go(&self, number: u64);
+    /// Returns whether the connection carries other requests at the same time, and so never reads a body just to discard it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+    /// Returns whether the whole of request `number` was received and read, for a shared connection.
+    fn is_read(&self, _number: u64) -> bool {
+        false
+    }
 }
 
 impl<IO: Transport> Source for Mutex<Wire<IO>> {
