@@ -172,7 +172,10 @@ fn an_upstream_whose_settings_stay_keeps_its_connections_over_a_reload_and_anoth
     let (served, accepted) = counting_server();
     let shop = |more: &str, route: &str| {
         let upstream = format!("upstreams: {{ shop: {{ servers: ['http://127.0.0.1:{served}'] {more} }} }}\n");
-        config(&[("a", port)], &format!("  - {{ match: {{ path_prefix: /shop/ }}, upstream: shop }}\n{route}{upstream}"))
+        config(
+            &[("a", port)],
+            &format!("  - {{ match: {{ path_prefix: /shop/ }}, upstream: shop }}\n{route}{upstream}"),
+        )
     };
     let mut server = start(&shop("", ""));
     let ask = || Request::get("/shop/").send(local(port)).unwrap().status;
