@@ -134,6 +134,11 @@ impl CurrentRequest {
         }
     }
 
+    /// Returns whether this request is the plan's, and is the same each time.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.raw.is_none() && self.program.http1_fixed.is_some()
+    }
+
     /// Returns the method of the outer request, or else of the plan's request.
     pub(crate) fn method(&self) -> &Method {
         self.raw.as_ref().map_or(&self.program.method, |raw| &raw.method)

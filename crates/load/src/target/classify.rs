@@ -88,9 +88,6 @@ pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Failu
                 _ => return of_io(io, at, &to),
             }
         }
-        if let Some(failure) = of_http2(err, &to) {
-            return failure;
-        }
         next = err.source();
     }
     let broken = if at == At::Handshake { Class::Tls } else { Class::Malformed };
@@ -122,18 +119,6 @@ fn of_io(err: &io::Error, at: At, to: &dyn Display) -> Failure {
         }
         _ => Failure::new(Class::Reset, format!("the connection to {to} failed: {err}")),
     }
-}
-
-/// Classifies an error of hyper, which holds only the text of its cause.
-fn of_http2(err: &(dyn Error + 'static), to: &dyn Display) -> Option<Failure> {
-    let err = err.downcast_ref::<hyper::Error>()?;
-    if err.is_incomplete_message() || err.is_closed() || err.is_canceled() {
-        return Some(Failure::new(
-            Class::Closed,
-            format!("{to} closed the connection before its response was complete"),
-        ));
-    }
-    None
 }
 
 /// Classifies a TLS error by its alert or its certificate error.

@@ -198,16 +198,17 @@ impl Connector {
         let broker = setup.work.as_ref().map(|work| {
             BrokerLines::new(work.clone(), streams, opener.open.clone(), timeouts.connect, timeouts.request)
         });
+        let buffer = ReadBuffer::default();
         let lines = Lines {
             broker,
             channels: ChannelLines::new(plan)?,
             #[cfg(feature = "http3")]
             http3,
-            http2: Http2Lines::new(opener.clone(), scheme, streams),
+            http2: Http2Lines::new(opener.clone(), scheme, streams, buffer.clone(), setup.seals.is_some()),
             opener,
             protocol,
             url: plan.target.url.clone(),
-            buffer: ReadBuffer::default(),
+            buffer,
             upgrade: RefCell::new(CurrentRequest::new(&setup.program, plan.seed)),
         };
         Ok(Connector { lines: Rc::new(lines), seals: setup.seals.clone(), program: setup.program.clone() })

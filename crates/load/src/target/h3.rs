@@ -183,7 +183,8 @@ impl Http3 {
         };
         sample.first_byte = Some(sending.elapsed());
         line.has_served.set(true);
-        multiplexed::take_head(head.into_parts().0, prepared, sample);
+        let (head, ()) = head.into_parts();
+        multiplexed::take_head(head.status, head.headers, prepared, sample);
         while let Some(mut data) = stream.recv_data().await.map_err(failed)? {
             while data.has_remaining() {
                 let len = data.chunk().len();

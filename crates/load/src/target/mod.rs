@@ -110,8 +110,8 @@ impl Connection {
     pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
         match self {
             Connection::Http1(connection) => connection.exchange(prepared, sample).await,
+            Connection::Http2(connection) => connection.exchange(prepared, sample).await,
             // These futures are large, and every worker would carry the size of the largest.
-            Connection::Http2(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             #[cfg(feature = "http3")]
             Connection::Http3(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::WebSocket(connection) => Box::pin(connection.exchange(prepared, sample)).await,

@@ -1,8 +1,7 @@
 //! Parts that HTTP/2 and HTTP/3 have in common: the form of a request, the head of its answer, and the failure of an exchange.
 
-use http::response::Parts;
 use http::uri::{Authority, Scheme};
-use http::{Request, Uri, Version};
+use http::{HeaderMap, Request, StatusCode, Uri, Version};
 
 use super::connect::Opener;
 use super::{Sample, server_timing};
@@ -52,12 +51,12 @@ pub(super) fn request<B>(
 }
 
 /// Records the status and the processing time of an answer, and keeps its headers if the request needs them.
-pub(super) fn take_head(head: Parts, current: &mut CurrentRequest, sample: &mut Sample) {
-    sample.status = head.status.as_u16();
-    for value in head.headers.get_all("server-timing") {
+pub(super) fn take_head(status: StatusCode, headers: HeaderMap, current: &mut CurrentRequest, sample: &mut Sample) {
+    sample.status = status.as_u16();
+    for value in headers.get_all("server-timing") {
         sample.server = server_timing::add(sample.server, value.as_bytes());
     }
-    if let Some(headers) = current.answer_headers() {
-        *headers = head.headers;
+    if let Some(kept) = current.answer_headers() {
+        *kept = headers;
     }
 }

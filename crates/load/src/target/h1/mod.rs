@@ -10,7 +10,7 @@ mod answer;
 mod chunks;
 mod head;
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -37,6 +37,13 @@ pub(crate) struct ReadBuffer(Rc<RefCell<Box<[u8]>>>);
 impl Default for ReadBuffer {
     fn default() -> Self {
         ReadBuffer(Rc::new(RefCell::new(vec![0; READ_LEN].into_boxed_slice())))
+    }
+}
+
+impl ReadBuffer {
+    /// Borrows the buffer for one read.
+    pub(super) fn borrow_mut(&self) -> RefMut<'_, Box<[u8]>> {
+        self.0.borrow_mut()
     }
 }
 
@@ -71,7 +78,7 @@ impl Http1 {
         }
         poll_fn(|cx| {
             let Http1 { stream, buffer, .. } = self;
-            let mut bytes = buffer.0.borrow_mut();
+            let mut bytes = buffer.borrow_mut();
             let mut bytes = ReadBuf::new(&mut bytes);
             Poll::Ready(match Pin::new(stream).poll_read(cx, &mut bytes) {
                 Poll::Pending => Ok(true),
@@ -140,7 +147,7 @@ impl Http1 {
         sending: Instant,
     ) -> Poll<Result<(), Failure>> {
         loop {
-            let mut bytes = self.buffer.0.borrow_mut();
+            let mut bytes = self.buffer.borrow_mut();
             let mut bytes = ReadBuf::new(&mut bytes);
             let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut bytes));
             let now = Instant::now();
@@ -169,7 +176,7 @@ impl Http1 {
         if let Some(wait) = wait {
             let to_the_end = poll_fn(|cx| {
                 loop {
-                    let mut bytes = self.buffer.0.borrow_mut();
+                    let mut bytes = self.buffer.borrow_mut();
                     let mut bytes = ReadBuf::new(&mut bytes);
                     match ready!(Pin::new(&mut self.stream).poll_read(cx, &mut bytes)) {
                         Ok(()) if !bytes.filled().is_empty() => {}
