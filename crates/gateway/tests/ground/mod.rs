@@ -77,7 +77,7 @@ impl Ground {
         let store = Arc::new(Memory::new(MemoryLimits::default()));
         let authority = Arc::new(Authority::new(provider, store, clock.clone(), policy));
         let shared: Arc<dyn Clock> = clock.clone();
-        let gateway: Gateway = config.start(authority.clone(), provider, &shared).unwrap();
+        let gateway: Gateway = config.start(authority.clone(), provider, &shared, None).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();

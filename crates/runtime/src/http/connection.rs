@@ -38,8 +38,25 @@ where
 {
     let peer = place.entry.peer;
     let origin = Origin { listener: listening.name.clone(), peer, client: peer.ip(), is_tls: false, certificate: None };
-    let mut setup = Setup { origin, limits: listening.limits, entry: place.entry.clone(), list: place.list.clone() };
-    let Some(tls) = &listening.tls else { return serve_either(stream, &setup, service).await };
+    let setup = Setup { origin, limits: listening.limits, entry: place.entry.clone(), list: place.list.clone() };
+    match &listening.tls {
+        Some(tls) => Box::pin(serve_handshake(stream, tls, setup, place, service)).await,
+        None => serve_either(stream, &setup, service).await,
+    }
+}
+
+/// Serves a connection from its TLS handshake on. Boxed: a connection without TLS reserves no memory for it.
+async fn serve_handshake<S>(
+    stream: Stream,
+    tls: &tls::Server,
+    mut setup: Setup,
+    place: &Place,
+    service: S,
+) -> Result<(), BodyError>
+where
+    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
     setup.entry.set_protocol(Protocol::Handshake);
     // Subscribed before the handshake: rules that change during it count at once, not at the next check.
     let generation = tls.generation();
@@ -52,7 +69,7 @@ where
     let (stream, certificate) = match handshake {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(err)) => {
-            place.list.note_failed_handshake(&peer, &err);
+            place.list.note_failed_handshake(&place.entry.peer, &err);
             return Err(err.into());
         }
         Err(late) => {
@@ -79,10 +96,10 @@ where
     S::Future: Send,
 {
     if is_h2 {
-        // The future is larger than the other by far: boxed, so that not every connection reserves its size.
+        // Each is boxed, so that no connection reserves memory for the other one.
         Box::pin(h2::serve(io, BytesMut::new(), setup, service)).await
     } else {
-        Ok(h1::serve(io, BytesMut::new(), setup, service).await?)
+        Ok(Box::pin(h1::serve(io, BytesMut::new(), setup, service)).await?)
     }
 }
 
@@ -131,7 +148,7 @@ where
         Box::pin(h2::serve(io, read, setup, service)).await
     } else {
         setup.entry.set_protocol(Protocol::Http1);
-        Ok(h1::serve(io, read, setup, service).await?)
+        Ok(Box::pin(h1::serve(io, read, setup, service)).await?)
     }
 }
 

@@ -83,6 +83,20 @@ impl BodyPlan {
         }
     }
 
+    /// Joins small pieces: hyper ends a connection with about a hundred small DATA frames that it has not read.
+    fn join_small_pieces(&mut self) {
+        const SMALL: usize = 256;
+        let mut pieces: Vec<usize> = Vec::new();
+        for piece in self.pieces.drain(..) {
+            match pieces.last_mut() {
+                Some(last) if *last < SMALL => *last += piece,
+                _ => pieces.push(piece),
+            }
+        }
+        self.fails_after = self.fails_after.map(|after| after.min(pieces.len()));
+        self.pieces = pieces;
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.pieces.iter().sum()
     }
@@ -212,11 +226,12 @@ impl Plan {
         plan
     }
 
-    /// Makes a plan for the server of hyper: it reads the requests that are given up. Otherwise h2 0.4.20 resets a stream of an
+    /// Makes a plan for the server of hyper. It reads the requests that are given up: otherwise h2 0.4.20 resets a stream of an
     /// early answer while the client resets it, never frees its place, and refuses further requests.
     pub(crate) fn for_hyper_server(seed: u64) -> Plan {
         let mut plan = Plan::new(seed);
         for exchange in &mut plan.exchanges {
+            exchange.body.join_small_pieces();
             if exchange.given_up_after.is_some() || exchange.body.fails_after.is_some() {
                 exchange.reading = Reading::First;
             }
@@ -224,23 +239,10 @@ impl Plan {
         plan
     }
 
-    /// Makes a plan for the client of hyper, which ends a connection with about a hundred small DATA frames that it has not read:
-    /// the pieces of answers are not small.
+    /// Makes a plan for the client of hyper.
     pub(crate) fn for_hyper_client(seed: u64) -> Plan {
-        const SMALL: usize = 256;
         let mut plan = Plan::new(seed);
-        for exchange in &mut plan.exchanges {
-            let mut pieces: Vec<usize> = Vec::new();
-            for piece in exchange.answer.pieces.drain(..) {
-                match pieces.last_mut() {
-                    Some(last) if *last < SMALL => *last += piece,
-                    _ => pieces.push(piece),
-                }
-            }
-            let fails_after = exchange.answer.fails_after;
-            exchange.answer.fails_after = fails_after.map(|after| after.min(pieces.len()));
-            exchange.answer.pieces = pieces;
-        }
+        plan.exchanges.iter_mut().for_each(|exchange| exchange.answer.join_small_pieces());
         plan
     }
 

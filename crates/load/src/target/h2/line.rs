@@ -192,10 +192,8 @@ impl Driver {
         self.shared.heard_at.set(now);
         let since = now - self.began;
         let received = if self.rest.is_empty() {
-            connection.receive_from(bytes, since).map(|len| match bytes.get(len..) {
-                Some(rest @ [_, ..]) => self.rest.extend_from_slice(rest),
-                _ => {}
-            })
+            let received = connection.receive_from(bytes, since);
+            received.map(|len| self.rest.extend_from_slice(bytes.get(len..).unwrap_or_default()))
         } else {
             self.rest.extend_from_slice(bytes);
             let received = connection.receive(&mut self.rest, since);
