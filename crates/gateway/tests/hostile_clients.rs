@@ -60,14 +60,19 @@ fn a_request_that_its_client_resets_is_never_passed_on_as_whole() {
     let ground = Ground::before(upstream.address, "off", "auto");
     let path = [&[0x83, 0x86, 0x84, 0x01, 1], b"h".as_slice()].concat();
     let mut bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", frame(SETTINGS, 0, 0, &[]).as_slice()].concat();
+    let mut resets = Vec::new();
     for code in 0..14_u32 {
         let stream = 2 * code + 1;
         bytes.extend([frame(HEADERS, 4, stream, &path), frame(DATA, 0, stream, b"hel")].concat());
-        bytes.extend(frame(RST_STREAM, 0, stream, &code.to_be_bytes()));
+        resets.extend(frame(RST_STREAM, 0, stream, &code.to_be_bytes()));
     }
     let mut stream = TcpStream::connect(ground.address).unwrap();
     stream.write_all(&bytes).unwrap();
     until("all requests began", || ground.connections.list(9).iter().any(|open| open.requests == 14));
+    stream.write_all(&resets).unwrap();
+    // A request that is reset in the same write does not even begin.
+    let both = [frame(HEADERS, 4, 29, &path), frame(RST_STREAM, 0, 29, &[0, 0, 0, 8])].concat();
+    stream.write_all(&both).unwrap();
     assert_eq!(Request::post("/x", "honest").send(ground.address).unwrap().status, 200);
     assert_eq!(upstream.next().unwrap().1, b"honest");
     drop(stream);

@@ -176,15 +176,17 @@ impl GatewayConfig {
     ) -> Result<Gateway, String> {
         let mut upstreams: BTreeMap<&str, Arc<Upstream>> = BTreeMap::new();
         for (name, upstream) in &self.upstreams {
-            let mut settings = upstream.settings.clone();
+            // Resolved, so that a setting at its default is the same as one that is omitted.
+            let text = format!("{upstream:?}");
             let mut known = before.iter().flat_map(|before| before.upstreams());
-            if let Some(same) = known.find(|known| known.is_as_written(name, &settings.as_written)) {
+            if let Some(same) = known.find(|known| known.is_made_by(name, &text)) {
                 if let Some(client) = same.tls() {
                     client.reload().map_err(|err| format!("upstreams.{name}.tls.{err}"))?;
                 }
                 upstreams.insert(name, same.clone());
                 continue;
             }
+            let mut settings = upstream.settings.clone();
             if let Some(files) = &upstream.tls {
                 let client = tls::Client::load(files.clone(), clock.clone())
                     .map_err(|err| format!("upstreams.{name}.tls.{err}"))?;
@@ -194,7 +196,7 @@ impl GatewayConfig {
                 Some(servers) => Target::Servers(servers.clone()),
                 None => Target::Demo(DemoService::new(provider, clock.clone())),
             };
-            upstreams.insert(name, Arc::new(Upstream::new(target, settings)));
+            upstreams.insert(name, Arc::new(Upstream::new(target, settings).made_by(text)));
         }
         let routes = self.routes.iter().filter_map(|route| {
             let action = match &route.action {

@@ -138,7 +138,6 @@ pub(super) fn resolve(
             tls: None,
             health: upstream.health.as_ref().and_then(|health| resolve_health(&at, health, problems)),
             limits: resolve_limits(&at, upstream, problems),
-            as_written: serde_json::to_value(upstream).unwrap_or_default(),
         };
         if upstream.servers.is_empty() || upstream.servers.len() > SERVERS_MAX {
             let expected = "servers: http://HOST:PORT, https://HOST:PORT or unix:/PATH; or demo: alone";

@@ -107,8 +107,6 @@ pub struct UpstreamSettings {
     pub health: Option<HealthSettings>,
     /// Deadlines and bounds of the upstream.
     pub limits: UpstreamLimits,
-    /// Its settings as written in the configuration; null without one.
-    pub as_written: serde_json::Value,
 }
 
 /// Servers of an upstream.
@@ -202,7 +200,8 @@ impl NoAnswer {
 pub struct Upstream {
     kind: Kind,
     name: String,
-    as_written: serde_json::Value,
+    /// The settings of the configuration by which it was made, as text; empty without a configuration.
+    made_by: String,
     limits: UpstreamLimits,
     tls: Option<Arc<Client>>,
     /// Requests whose bodies still arrive.
@@ -220,7 +219,7 @@ enum Kind {
 impl Upstream {
     /// Creates pools, and within a runtime the tasks that check and maintain servers; does not connect.
     pub fn new(target: Target, settings: UpstreamSettings) -> Self {
-        let UpstreamSettings { name, balance, protocol, tls, health, limits, as_written } = settings;
+        let UpstreamSettings { name, balance, protocol, tls, health, limits } = settings;
         let mut tasks = Vec::new();
         let kind = match target {
             Target::Demo(service) => Kind::Demo(service),
@@ -236,7 +235,15 @@ impl Upstream {
                 Kind::Servers(group)
             }
         };
-        Upstream { kind, name, as_written, limits, tls, uploads: SharedBudget::new(limits.uploads_max), tasks }
+        Upstream {
+            kind,
+            name,
+            made_by: String::new(),
+            limits,
+            tls,
+            uploads: SharedBudget::new(limits.uploads_max),
+            tasks,
+        }
     }
 
     /// Returns the name in the configuration.
@@ -244,9 +251,15 @@ impl Upstream {
         &self.name
     }
 
+    /// Notes the settings by which it was made, as text.
+    pub(crate) fn made_by(mut self, settings: String) -> Self {
+        self.made_by = settings;
+        self
+    }
+
     /// Returns whether it has this name in the configuration, and was made by these settings.
-    pub(crate) fn is_as_written(&self, name: &str, as_written: &serde_json::Value) -> bool {
-        self.name == name && !as_written.is_null() && self.as_written == *as_written
+    pub(crate) fn is_made_by(&self, name: &str, settings: &str) -> bool {
+        self.name == name && self.made_by == settings
     }
 
     /// Returns the maximum time to the head of the service's answer.
