@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderValue;
 
 use super::field::{Field, Name};
 use super::huffman;
+use super::memo::{Literal, Memo};
 use super::static_table;
 use super::table::{Table, TableEntry};
 use super::{Error, FIELD_OVERHEAD};
@@ -42,6 +44,7 @@ pub struct Decoder {
     table_max: usize,
     /// Size at or below which the peer must set the table at the beginning of the next block.
     update_due: Option<usize>,
+    memo: Memo,
     buffers: Buffers,
 }
 
@@ -49,7 +52,13 @@ impl Decoder {
     /// Creates the decoder of a connection. `table_max` is the size that the peer may use before it acknowledges a SETTINGS
     /// frame: [`super::TABLE_SIZE_DEFAULT`].
     pub fn new(table_max: usize) -> Self {
-        Decoder { table: Table::new(table_max), table_max, update_due: None, buffers: Buffers::default() }
+        Decoder {
+            table: Table::new(table_max),
+            table_max,
+            update_due: None,
+            memo: Memo::default(),
+            buffers: Buffers::default(),
+        }
     }
 
     /// Changes the size that the peer may use. Call it when the peer acknowledges the SETTINGS frame with the size. After a
@@ -85,7 +94,7 @@ impl Decoder {
                     sink(Cow::Borrowed(&entry.field), entry.size());
                 }
                 0x40.. => {
-                    let entry = self.literal(&mut input, first, 6, Storage::Table)?;
+                    let entry = self.indexed_literal(&mut input, first)?;
                     sink(Cow::Borrowed(&entry.field), entry.size());
                     self.table.insert(entry);
                 }
@@ -135,6 +144,32 @@ impl Decoder {
         entry.ok_or(Error::UnknownIndex)
     }
 
+    /// Decodes a literal field that enters the table.
+    fn indexed_literal(&mut self, input: &mut Input<'_>, first: u8) -> Result<Entry, Error> {
+        let start = input.0;
+        let name = input.integer(first, 6)?;
+        // The index of an entry of the dynamic table is another one in each block.
+        let literal = if (1..=static_table::LEN).contains(&name) {
+            let (is_coded, text) = input.text()?;
+            Literal::new(name, is_coded, text)
+        } else {
+            None
+        };
+        if let Some(entry) = literal.and_then(|literal| self.memo.get(literal)) {
+            return Ok(entry.clone());
+        }
+        input.0 = start;
+        let entry = self.literal(input, first, 6, Storage::Table)?;
+        if let Some(literal) = literal
+            && self.memo.is_repeated(literal)
+            && let Field::Header(name, value) = &entry.field
+            && let Ok(value) = HeaderValue::from_bytes(value.as_bytes())
+        {
+            self.memo.store(literal, Entry { field: Field::Header(name.clone(), value), ..entry });
+        }
+        Ok(entry)
+    }
+
     /// Decodes a literal field, whose first octet has the index of the name in its `bits` lowest bits.
     fn literal(&mut self, input: &mut Input<'_>, first: u8, bits: u32, storage: Storage) -> Result<Entry, Error> {
         let (name, name_len) = match input.integer(first, bits)? {
@@ -155,6 +190,11 @@ impl Decoder {
         // Both lengths are below 2^28, times 8/5.
         let size = (name_len as usize + value.len() + FIELD_OVERHEAD) as u32;
         Ok(Entry { field: Field::parse(name, value, |value| copy_to_chunk(chunk, value)), name_len, size })
+    }
+
+    #[cfg(test)]
+    pub(super) fn memo(&self) -> &Memo {
+        &self.memo
     }
 
     #[cfg(test)]
@@ -232,15 +272,21 @@ impl<'a> Input<'a> {
         Err(Error::IntegerOverflow)
     }
 
+    /// Returns the encoded text of a string (RFC 7541 section 5.2), and whether it is Huffman-coded.
+    fn text(&mut self) -> Result<(bool, &'a [u8]), Error> {
+        let first = self.next().ok_or(Error::Truncated)?;
+        let len = self.integer(first, 7)?;
+        let (text, rest) = self.0.split_at_checked(len).ok_or(Error::Truncated)?;
+        self.0 = rest;
+        Ok((first >= 0x80, text))
+    }
+
     /// Decodes a string (RFC 7541 section 5.2); `scratch` holds it if it is Huffman-coded.
     fn string<'b>(&mut self, scratch: &'b mut Vec<u8>) -> Result<&'b [u8], Error>
     where
         'a: 'b,
     {
-        let first = self.next().ok_or(Error::Truncated)?;
-        let len = self.integer(first, 7)?;
-        let (text, rest) = self.0.split_at_checked(len).ok_or(Error::Truncated)?;
-        self.0 = rest;
-        if first < 0x80 { Ok(text) } else { huffman::decode(text, scratch).ok_or(Error::Huffman) }
+        let (is_coded, text) = self.text()?;
+        if is_coded { huffman::decode(text, scratch).ok_or(Error::Huffman) } else { Ok(text) }
     }
 }

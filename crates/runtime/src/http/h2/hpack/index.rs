@@ -158,7 +158,7 @@ impl Index {
 }
 
 /// A multiplicative hash of 16 octets a step: fast, and without any property that an attacker could not break.
-fn hash(seed: u64, text: &[u8]) -> u64 {
+pub(super) fn hash(seed: u64, text: &[u8]) -> u64 {
     let mut hash = seed ^ text.len() as u64;
     let (words, rest) = text.as_chunks();
     for word in words {

@@ -9,13 +9,14 @@
 //! later blocks are decoded as the peer meant them.
 //!
 //! Bounds: the dynamic table has its maximum size in each direction, the scratch buffer of the decoder has 8/5 of the longest
-//! string, and integers have 28 bits. The engine bounds the length of a block.
+//! string, the memo of repeated literals has 8 short ones, and integers have 28 bits. The engine bounds the length of a block.
 
 mod decoder;
 mod encoder;
 mod field;
 mod huffman;
 mod index;
+mod memo;
 mod static_table;
 mod table;
 #[cfg(test)]

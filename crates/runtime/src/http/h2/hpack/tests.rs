@@ -435,3 +435,29 @@ fn the_encoder_tells_the_peer_the_lowest_and_the_last_size() {
     assert_eq!(encode_text(&mut encoder, &[("x-a", "b")])[..1], [0x00]);
     assert_eq!(encoder.index().size(), 0);
 }
+
+#[test]
+fn literals_that_repeat_are_the_same_fields_and_few_of_them_are_remembered() {
+    let mut decoder = Decoder::new(200);
+    // 54 is `server`, 33 is `date`, 28 is `content-length`.
+    let block = |date: &str| {
+        let plain = |index: u8, value: &str| [&[0x40 | index, value.len() as u8], value.as_bytes()].concat();
+        let code = huffman_encode(b"nginx/1.22.1");
+        let coded = [&[0x40 | 54, 0x80 | code.len() as u8][..], &code[..]].concat();
+        [coded, plain(33, date), plain(28, "7"), plain(54, "7"), literal(b"x-name", b"7")].concat()
+    };
+    for round in 0..100 {
+        let date = format!("second {}", round / 3);
+        let list =
+            [("server", "nginx/1.22.1"), ("date", &date), ("content-length", "7"), ("server", "7"), ("x-name", "7")];
+        let list = list.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(decode_text(&mut decoder, &block(&date)).unwrap(), list, "{round}");
+        assert_eq!((decoder.table().len(), decoder.table().size() <= 200), (4, true), "{round}");
+        assert_eq!(decode_text(&mut decoder, &[0xbe, 0xbf]).unwrap(), [list[4].clone(), list[3].clone()]);
+    }
+    assert_eq!(decoder.memo().len(), 8);
+    // Another name, or another code, is another literal.
+    assert_eq!(decode_text(&mut decoder, &[0x40 | 33, 1, b'7']).unwrap(), [("date".to_owned(), "7".to_owned())]);
+    let coded = decode_text(&mut decoder, &[0x40 | 28, 0x81, b'7']).unwrap();
+    assert_eq!(coded, [("content-length".to_owned(), "i".to_owned())]);
+}
