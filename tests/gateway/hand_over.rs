@@ -12,11 +12,15 @@ use crate::BINARY;
 const HAND_OVERS: usize = 6;
 
 fn start(port: u16, more: &str) -> anyhow::Result<Server> {
+    start_on("memory:", port, more)
+}
+
+fn start_on(store: &str, port: u16, more: &str) -> anyhow::Result<Server> {
     let config = format!(
         "
 listeners: [{{ address: '127.0.0.1:{port}'{more} }}]
 routes: [{{ match: {{}}, standalone: ok }}]
-sessions: {{ store: 'memory:' }}
+sessions: {{ store: '{store}' }}
 "
     );
     Launch::new(BINARY, &config).start()
@@ -51,4 +55,21 @@ fn an_address_is_shared_only_if_both_configurations_allow_it() {
     let _first = start(port, "").unwrap();
     let err = start(port, ", reuse_port: true").unwrap_err().to_string();
     assert!(err.contains("in use"), "{err}");
+}
+
+#[test]
+fn a_store_in_a_file_is_not_shared_with_the_next_process_and_the_first_serves_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file:{}", folder.path().join("sessions.redb").display());
+    let (port, shared) = (free_port().unwrap(), ", reuse_port: true");
+    let mut first = start_on(&store, port, shared).unwrap();
+    let address = first.address();
+    let err = start_on(&store, port, shared).unwrap_err().to_string();
+    assert!(err.contains("sessions.redb: another process uses it") && err.contains("stop that process first"), "{err}");
+    // A socket of the second one that outlives it would take some of these connections.
+    for _ in 0..50 {
+        assert_eq!(Request::get("/").send(address).unwrap().status, 200);
+    }
+    assert_eq!(first.stop().unwrap().code(), Some(0));
+    start_on(&store, port, shared).unwrap();
 }

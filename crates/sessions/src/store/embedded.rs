@@ -82,7 +82,9 @@ impl Embedded {
         let database = writer::open(path).map_err(|err| {
             fail(match err {
                 redb::DatabaseError::DatabaseAlreadyOpen => {
-                    "another process uses it; a store belongs to one process".into()
+                    "another process uses it, and a file serves one: stop that process first, or use a store that \
+                     processes share (PostgreSQL, Redis) to replace it without a pause"
+                        .into()
                 }
                 err => err.to_string(),
             })
