@@ -31,7 +31,7 @@ impl<'a> Literal<'a> {
 
 /// A literal and its field.
 #[derive(Debug)]
-struct Known {
+struct MemoEntry {
     name: usize,
     is_coded: bool,
     text: Box<[u8]>,
@@ -42,7 +42,7 @@ struct Known {
 /// The literals of a connection that have repeated.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    known: Vec<Known>,
+    known: Vec<MemoEntry>,
     /// Position in `known` that is replaced next.
     next_known: usize,
     recent: [u32; RECENT],
@@ -53,7 +53,7 @@ pub(super) struct Memo {
 impl Memo {
     /// Returns the field of a literal that has repeated.
     pub(super) fn get(&self, literal: Literal<'_>) -> Option<&Entry> {
-        let is_it = |known: &&Known| {
+        let is_it = |known: &&MemoEntry| {
             known.hash == literal.hash
                 && known.name == literal.name
                 && known.is_coded == literal.is_coded
@@ -75,7 +75,7 @@ impl Memo {
     /// Stores the field of a literal, whose value must not share memory.
     pub(super) fn store(&mut self, literal: Literal<'_>, entry: Entry) {
         let Literal { name, is_coded, text, hash } = literal;
-        let known = Known { name, is_coded, text: text.into(), hash, entry };
+        let known = MemoEntry { name, is_coded, text: text.into(), hash, entry };
         match self.known.get_mut(self.next_known) {
             Some(slot) => *slot = known,
             None => self.known.push(known),
