@@ -20,6 +20,9 @@ static HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("http2-settings"),
 ];
 
+/// Number of headers that a gateway adds to a request by default: where it comes from, `Host`, and a trace.
+const ADDED: usize = 8;
+
 /// Headers that describe the sealed body instead of the plaintext, or that request properties that a sealed answer
 /// cannot have.
 static OF_SEALED_BODY: [HeaderName; 12] = [
@@ -83,7 +86,8 @@ pub fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool)
     if !headers.keys().any(&drop) {
         return;
     }
-    let mut kept = HeaderMap::with_capacity(headers.len());
+    // With room for the headers that a gateway adds: a map that grows hashes all names anew.
+    let mut kept = HeaderMap::with_capacity(headers.len() + ADDED);
     let mut is_kept = false;
     let mut last = None;
     for (name, value) in std::mem::take(headers) {

@@ -1,18 +1,18 @@
 //! Changes of a route to headers on their way to the service and back: the request's origin, the client's identity, and
 //! the rules of the configuration.
 
-use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use bytes::{Bytes, BytesMut};
+use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use ipnet::IpNet;
 use sealway_exchange::headers::{identity_headers, is_alike, of_hop, remove_hop_by_hop, remove_where};
 use sealway_proto::session::{IDENTITY_HEADERS, Session};
-use sealway_proto::wire::stripped::{is_claimed, is_forged, is_of_way};
+use sealway_proto::wire::stripped::{is_claimed, is_forged, is_of_way, may_be_reserved};
 use sealway_runtime::http::{Origin, Peer};
 use sealway_runtime::telemetry;
 pub use sealway_runtime::tls::CertificateField;
@@ -130,12 +130,15 @@ impl HeaderPolicy {
 
     /// True for a request header that only the gateway may set.
     fn is_ours(&self, name: &HeaderName, is_trusted: bool) -> bool {
-        let one_of = |names: &[HeaderName]| names.iter().any(|ours| is_alike(ours, name));
-        self.identity.iter().any(|(set, _)| is_alike(set, name))
-            || one_of(&OF_IDENTITY)
-            || is_claimed(name.as_str())
-            || is_forged(name.as_str(), is_trusted)
-            || (!is_trusted && is_of_way(name.as_str()))
+        let text = name.as_str();
+        // `OF_IDENTITY` is of names of origin that not even a trusted proxy may set.
+        let is_reserved = || {
+            OF_IDENTITY.iter().any(|ours| is_alike(ours, name))
+                || is_claimed(text)
+                || is_forged(text, is_trusted)
+                || (!is_trusted && is_of_way(text))
+        };
+        self.identity.iter().any(|(set, _)| is_alike(set, name)) || (may_be_reserved(text) && is_reserved())
     }
 
     /// Returns the names that a client may not use in trailers, in addition to headers of origin and forwarding, for a
@@ -160,54 +163,77 @@ impl HeaderPolicy {
 /// (W3C Trace Context). Elements of a trusted peer stay before it.
 fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValue>) {
     let protocol = if origin.is_tls { "https" } else { "http" };
-    let peer = origin.peer.ip();
-    let mut element = String::with_capacity(64);
-    match peer {
-        Some(IpAddr::V6(address)) => drop(write!(element, "for=\"[{address}]\"")),
-        Some(address) => drop(write!(element, "for={address}")),
+    let peer = origin.peer.ip().map(|peer| (text_of(peer), peer.is_ipv6()));
+    let mut element = String::with_capacity(128);
+    match &peer {
+        Some((address, true)) => element.extend(["for=\"[", address, "]\""]),
+        Some((address, false)) => element.extend(["for=", address]),
         None => element.push_str("for=unknown"),
     }
     if let Some(host) = host.and_then(|host| host.to_str().ok()) {
         // A port, or brackets, need quotes; a host contains no quote.
-        let _ = write!(element, ";host=\"{host}\"");
+        element.extend([";host=\"", host, "\""]);
     }
-    let _ = write!(element, ";proto={protocol}");
-    append(headers, header::FORWARDED, &element);
-    if let Some(peer) = peer {
-        append(headers, X_FORWARDED_FOR, &peer.to_string());
+    element.extend([";proto=", protocol]);
+    if let Some(element) = value_of(element) {
+        append(headers, header::FORWARDED, element);
+    }
+    if let Some(peer) = peer.and_then(|(address, _)| value_of(address)) {
+        append(headers, X_FORWARDED_FOR, peer);
     }
     // These two describe the client's own request: the first proxy sets them.
-    if !headers.contains_key(X_FORWARDED_PROTO) {
-        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(protocol));
+    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static(protocol));
+    if let Some(host) = host {
+        headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
     }
-    if let Some(host) = host.filter(|_| !headers.contains_key(X_FORWARDED_HOST)) {
-        headers.insert(X_FORWARDED_HOST, host.clone());
-    }
-    append(headers, header::VIA, "1.1 sealway");
-    if !headers.contains_key(TRACEPARENT)
-        && let Ok(value) = HeaderValue::try_from(telemetry::traceparent())
+    append(headers, header::VIA, HeaderValue::from_static("1.1 sealway"));
+    if let Entry::Vacant(place) = headers.entry(TRACEPARENT)
+        && let Some(value) = value_of(telemetry::traceparent())
     {
-        headers.insert(TRACEPARENT, value);
+        place.insert(value);
     }
 }
 
 /// Appends an element to a list header, or creates the header.
-fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
-    if !headers.contains_key(&name)
-        && let Ok(value) = HeaderValue::from_str(element)
-    {
-        headers.insert(name, value);
-        return;
+fn append(headers: &mut HeaderMap, name: HeaderName, element: HeaderValue) {
+    match headers.entry(name) {
+        Entry::Vacant(place) => {
+            place.insert(element);
+        }
+        Entry::Occupied(mut place) => {
+            let mut list = BytesMut::new();
+            // A value that is no text would make the list none.
+            for value in place.iter().chain([&element]).filter(|value| value.to_str().is_ok()) {
+                if !list.is_empty() {
+                    list.extend_from_slice(b", ");
+                }
+                list.extend_from_slice(value.as_bytes());
+            }
+            if let Ok(value) = HeaderValue::from_maybe_shared(list.freeze()) {
+                place.insert(value);
+            }
+        }
     }
-    let mut list = String::new();
-    for value in headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()) {
-        list.push_str(value);
-        list.push_str(", ");
+}
+
+/// Returns the text of an address. An IPv4 address is written without the machinery of `format!`.
+fn text_of(address: IpAddr) -> String {
+    let IpAddr::V4(address) = address else { return address.to_string() };
+    let mut text = String::with_capacity(15);
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            text.push('.');
+        }
+        let digits = [octet / 100, octet / 10 % 10, octet % 10];
+        let zeros = digits.iter().take(2).take_while(|digit| **digit == 0).count();
+        text.extend(digits.iter().skip(zeros).map(|digit| char::from(b'0' + digit)));
     }
-    list.push_str(element);
-    if let Ok(value) = HeaderValue::try_from(list) {
-        headers.insert(name, value);
-    }
+    text
+}
+
+/// Makes a header's value of a text, without a copy.
+fn value_of(text: String) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(Bytes::from(text)).ok()
 }
 
 /// Trusted proxies: peers whose forwarding headers are accepted.
@@ -334,6 +360,16 @@ mod tests {
         assert_eq!(parts.headers["forwarded"], "for=\"[2001:db8::1]\";host=\"h\";proto=https");
         assert_eq!(parts.headers["via"], "2 edge, 1.1 sealway");
         assert_eq!(parts.headers["host"], "h");
+    }
+
+    #[test]
+    fn an_address_is_written_as_the_library_writes_it() {
+        for octet in 0..=255 {
+            let address = IpAddr::from([octet, 0, 255 - octet, 10]);
+            assert_eq!(text_of(address), address.to_string());
+        }
+        let address: IpAddr = "2001:db8::1".parse().unwrap();
+        assert_eq!(text_of(address), "2001:db8::1");
     }
 
     #[test]

@@ -277,15 +277,35 @@ fn is_ours(meta: &tracing::Metadata<'_>) -> bool {
 /// Returns a `traceparent` (W3C Trace Context) for a request to be sent: that of the recorded span, or a new one that is marked
 /// as not sampled.
 pub fn traceparent() -> String {
-    let context = tracing::Span::current().context();
-    let span = context.span().span_context().clone();
-    if span.is_valid() {
-        let flags = span.trace_flags().to_u8();
-        return format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id());
+    let current = tracing::Span::current();
+    if !current.is_none() {
+        let context = current.context();
+        let span = context.span().span_context().clone();
+        if span.is_valid() {
+            let flags = span.trace_flags().to_u8();
+            return format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id());
+        }
     }
     // Ids must differ, not be secret. Zero is not an id.
-    let random = || RandomState::new().hash_one(0_u8) | 1;
-    format!("00-{:016x}{:016x}-{:016x}-00", random(), random(), random())
+    let state = RandomState::new();
+    let random = |part: u8| state.hash_one(part) | 1;
+    let mut header = String::with_capacity(55);
+    header.push_str("00-");
+    push_hex(&mut header, random(0));
+    push_hex(&mut header, random(1));
+    header.push('-');
+    push_hex(&mut header, random(2));
+    header.push_str("-00");
+    header
+}
+
+/// Appends 16 hexadecimal digits, without the machinery of `format!`.
+fn push_hex(text: &mut String, number: u64) {
+    let digits: [u8; 16] = std::array::from_fn(|at| match (number >> (60 - 4 * at)) as u8 & 0xf {
+        digit @ 0..10 => b'0' + digit,
+        digit => b'a' - 10 + digit,
+    });
+    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
 
 /// Makes a span the child of one of another process, named by the 32 and 16 hexadecimal digits of its ids (W3C Trace Context);

@@ -211,7 +211,7 @@ impl Server {
             connection = self.pool.another();
         }
         let material = material.cloned();
-        let (io, _) = self.connect(setup).await?;
+        let (io, _) = Box::pin(self.connect(setup)).await?;
         Ok(Link::H1(Connection::new(io, material), slot))
     }
 
@@ -235,7 +235,7 @@ impl Server {
             drop(making);
             return self.own(is_fresh).await;
         }
-        let (io, is_h2) = self.connect(setup).await?;
+        let (io, is_h2) = Box::pin(self.connect(setup)).await?;
         if is_h2 || !self.address.is_tls() {
             self.spoken.store(H2, Ordering::Relaxed);
             return Ok(Link::H2(self.links.begin(io, material)));
@@ -253,6 +253,7 @@ impl Server {
         }
     }
 
+    /// Makes a connection. Callers box its future: most requests need none.
     async fn connect(&self, setup: Option<TlsSetup>) -> Result<(Io, bool), ConnectError> {
         let is_tls = setup.is_some();
         tracing::trace!(server = self.address.as_str(), is_tls, "connecting");

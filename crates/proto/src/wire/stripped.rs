@@ -30,6 +30,12 @@ pub fn is_alike(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).all(|(one, other)| plain(one) == plain(other))
 }
 
+/// Returns whether a name, in lower case, may be one that [`is_of_origin`], [`is_of_way`] or [`is_claimed`] knows: a quick check
+/// by the first byte, which is never wrongly false.
+pub fn may_be_reserved(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'c' | b'f' | b's' | b't' | b'v' | b'x', ..])
+}
+
 fn begins(name: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| name.get(..prefix.len()).is_some_and(|begin| is_alike(begin, prefix)))
 }
@@ -68,4 +74,21 @@ pub fn crosses_from_within(name: &str) -> bool {
 pub fn crosses_from_outside(name: &str, is_trusted: bool) -> bool {
     let is_told = is_trusted && !name.contains('_') && (is_of_origin(name) || is_of_way(name));
     is_told || FROM_OUTSIDE.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_check_misses_no_name_and_passes_the_usual_ones() {
+        for names in [ORIGIN, ORIGIN_PREFIXES, WAY, CLAIMED_PREFIXES] {
+            for name in names {
+                assert!(may_be_reserved(name) && may_be_reserved(&name.replace('-', "_")), "{name}");
+            }
+        }
+        for name in ["", "host", "accept", "user-agent", "authorization"] {
+            assert!(!may_be_reserved(name), "{name}");
+        }
+    }
 }
