@@ -111,7 +111,7 @@ for component in cargo-fmt cargo-clippy; do
     command -v "$component" >/dev/null || fail "$component is missing: rustup component add ${component#cargo-}"
 done
 
-command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The Go SDK, the linearizability check and a peer of channels are written in it, and toxiproxy is built by it."
+command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (https://go.dev/dl). The Go SDK, the linearizability check and a peer of channels and one of WebSocket are written in it, and toxiproxy is built by it."
 go=$(go env GOVERSION)
 [[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | sed -n 1p) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
 
@@ -211,6 +211,8 @@ fi
 # An API server of Kubernetes, which judges SealPolicies: two minutes of processor time.
 (cd tests/gateway_api && fetched go mod download && go build -buildvcs=false -trimpath -ldflags='-s -w' -o /dev/null ./server && go test -trimpath -c -o /dev/null ./schema) || fail "tests/gateway_api does not build."
 (cd tests/channel_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/channel_peer does not build."
+# A client and a service of WebSocket over HTTP/1.1 and HTTP/2.
+(cd tests/websocket_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/websocket_peer does not build."
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
 # --- packages of npm ---

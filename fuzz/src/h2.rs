@@ -19,6 +19,7 @@ const CONFIG: Config = Config {
     connection_window: 65_535,
     fields: FieldLimits { bytes_max: 1000, fields_max: 16 },
     pending_max: 100,
+    connect_protocol: true,
 };
 /// Longest piece of a body that this side sends, in bytes.
 const PIECE_MAX: usize = 300;
@@ -212,7 +213,7 @@ impl<'a> Side<'a> {
         let streams = self.ids.len().max(1);
         let held = self.connection.held();
         let bound =
-            CONFIG.connection_window as usize + streams * (CONFIG.pending_max + PIECE_MAX) + BLOCK_MAX + OUTPUT_MAX;
+            2 * CONFIG.connection_window as usize + streams * (CONFIG.pending_max + PIECE_MAX) + BLOCK_MAX + OUTPUT_MAX;
         assert!(held <= bound, "{held} bytes are held");
     }
 }

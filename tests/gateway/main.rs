@@ -25,6 +25,7 @@ mod traces;
 mod upstream_streams;
 mod upstream_tls;
 mod upstreams;
+mod websocket_h2;
 
 /// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

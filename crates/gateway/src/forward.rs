@@ -12,14 +12,14 @@ use hyper::body::Body as HttpBody;
 use sealway_exchange::headers::says_close;
 use sealway_exchange::timing::ServerTiming;
 use sealway_runtime::http::share::Share;
-use sealway_runtime::http::{Body, Interim, Origin, RequestBody, discard};
+use sealway_runtime::http::{Body, ExtendedConnect, Interim, Origin, RequestBody, discard};
 use sealway_sessions::answer::{Form, plain_error};
 
 use crate::body::barred;
 use crate::config::RequestLimits;
 use crate::policy::HeaderPolicy;
 use crate::route::Forward;
-use crate::upgrade::{HopByHop, join};
+use crate::upgrade::{HopByHop, join, not_switched};
 use crate::uploads::{Upload, begin};
 use crate::upstream::{Upstream, UpstreamError};
 
@@ -41,7 +41,11 @@ pub(crate) async fn pass_through(
     }
     let passes_close = |headers: &HeaderMap| policy.pass_connection_close && says_close(headers);
     let is_last = passes_close(&parts.headers);
-    let asked = HopByHop::of(parts.version, &parts.headers, &policy.upgrade_protocols);
+    let asked = HopByHop::of(&parts, &policy.upgrade_protocols);
+    if asked.is_barred() {
+        return not_switched();
+    }
+    let is_extended = parts.extensions.get::<ExtendedConnect>().is_some();
     policy.headers.to_upstream(&mut parts, is_trusted);
     if is_last {
         parts.headers.insert(CONNECTION, CLOSE);
@@ -66,7 +70,7 @@ pub(crate) async fn pass_through(
     match answer {
         Ok(mut response) => {
             let is_last = is_last || passes_close(response.headers());
-            let upgrade = response.headers().get(UPGRADE).cloned();
+            let upgrade = response.headers().get(UPGRADE).filter(|_| !is_extended).cloned();
             policy.headers.to_client(response.headers_mut());
             join(&mut response, upgrade, &forward.upstream);
             if is_last {

@@ -17,7 +17,7 @@ use sealway_exchange::timing::ServerTiming;
 use sealway_proto::exchange::looks_sealed;
 use sealway_runtime::http::notices::Gate;
 use sealway_runtime::http::share::{Share, SharedBudget, Taker};
-use sealway_runtime::http::{Body, FromTrustedProxy, Origin, RequestBody, discard};
+use sealway_runtime::http::{Body, ExtendedConnect, FromTrustedProxy, Origin, RequestBody, TakeOver, discard};
 use sealway_sessions::answer::plain_error;
 use sealway_sessions::{Authority, endpoint};
 use tracing::Instrument;
@@ -32,6 +32,7 @@ use crate::route::{Action, Forward, Route, RouteQuery, Sealing, Selection, find}
 use crate::sealed;
 use crate::standalone::Standalone;
 use crate::traffic::Traffic;
+use crate::upgrade::not_switched;
 use crate::upstream::{NoAnswer, Upstream};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -134,6 +135,11 @@ impl Gateway {
         let (mut parts, body) = request.into_parts();
         let is_trusted = self.find_client(&mut parts);
         let mut entry = self.access_log.as_ref().map(|log| log.begin(&parts));
+        let is_extended = parts.extensions.get::<ExtendedConnect>().is_some();
+        if is_extended {
+            // The `Upgrade` of HTTP/2: routes, seals and services see what they see over HTTP/1.1.
+            parts.method = Method::GET;
+        }
         let found = find(&self.routes, asked(&parts));
         if let Some(entry) = &mut entry {
             match &found {
@@ -174,6 +180,9 @@ impl Gateway {
                 (plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR"), &self.unrouted)
             }
         };
+        if is_extended && response.status().is_success() && response.extensions().get::<TakeOver>().is_none() {
+            response = not_switched();
+        }
         // A service that sets no CORS headers has not answered the preflight.
         if preflight && origin.is_some() && !response.headers().contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
             response = self.cors.preflight(true);

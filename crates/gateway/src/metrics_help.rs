@@ -15,6 +15,6 @@ pub const METRICS: &[(&str, &str)] = &[
     ("sealway_upstream_connects_total", "Connections made to a server"),
     ("sealway_upstream_handshakes_total", "TLS handshakes with a server"),
     ("sealway_upstream_connect_failures_total", "Connections to a server that failed"),
-    ("sealway_tunnels_total", "Connections upgraded to another protocol, by upstream"),
-    ("sealway_tunnels", "Upgraded connections that are open, by upstream"),
+    ("sealway_tunnels_total", "Connections, or streams of HTTP/2, that changed to another protocol, by upstream"),
+    ("sealway_tunnels", "Connections and streams in another protocol that are open, by upstream"),
 ];

@@ -1,5 +1,5 @@
-//! Hop-by-hop requests that are passed to the next hop: another protocol on the connection (RFC 9110 section 7.8), and
-//! trailers (section 10.1.4).
+//! Hop-by-hop requests that are passed to the next hop: another protocol on the connection (RFC 9110 section 7.8) or on a
+//! stream of HTTP/2 (RFC 8441), and trailers (section 10.1.4).
 
 use std::io;
 use std::pin::Pin;
@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
-use http::{Response, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
+use http::request::Parts;
+use http::{Response, StatusCode, Version};
 use metrics::{counter, gauge};
-use sealway_runtime::http::{Body, Raw, TakeOver};
+use sealway_exchange::headers::{is_alike, remove_where};
+use sealway_runtime::http::{Body, ExtendedConnect, Raw, TakeOver, full, websocket};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::upstream::{Upstream, UpstreamIo};
@@ -24,25 +26,40 @@ const TUNNEL_BUFFER: usize = 16 * 1024;
 pub(crate) struct HopByHop {
     upgrade: Option<HeaderValue>,
     trailers: bool,
+    /// True if the request is an extended CONNECT.
+    is_extended: bool,
 }
 
 impl HopByHop {
     /// Reads the headers, before those of this hop are removed. One protocol of `allowed` is passed on, and nothing
     /// else: messages in another one, such as HTTP in a tunnel, would bypass every route. Without its `Upgrade` the
-    /// request continues as a plain one, which RFC 9110 section 7.8 permits.
-    pub(crate) fn of(version: Version, headers: &HeaderMap, allowed: &[String]) -> Self {
+    /// request continues as a plain one, which RFC 9110 section 7.8 permits. An extended CONNECT cannot continue: it is
+    /// [`HopByHop::is_barred`].
+    pub(crate) fn of(parts: &Parts, allowed: &[String]) -> Self {
+        let (version, headers) = (parts.version, &parts.headers);
+        let extended = parts.extensions.get::<ExtendedConnect>();
         let mut offered = headers.get_all(UPGRADE).iter();
         let offered = offered.next().filter(|_| offered.next().is_none());
         let is_allowed = |offer: &&HeaderValue| allowed.iter().any(|name| is_protocol(offer, name.as_bytes()));
         let may_be = version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade");
-        HopByHop {
-            upgrade: offered.filter(is_allowed).filter(|_| may_be).cloned(),
-            trailers: has(headers, &TE, "trailers"),
-        }
+        let upgrade = match extended {
+            Some(extended) => Some(&extended.protocol).filter(is_allowed),
+            None => offered.filter(is_allowed).filter(|_| may_be),
+        };
+        HopByHop { upgrade: upgrade.cloned(), trailers: has(headers, &TE, "trailers"), is_extended: extended.is_some() }
     }
 
-    /// Adds the headers for the next hop.
+    /// True for an extended CONNECT to a protocol that is not passed on.
+    pub(crate) fn is_barred(&self) -> bool {
+        self.is_extended && self.upgrade.is_none()
+    }
+
+    /// Adds the headers for the next hop. The upstream adds those of the handshake to an extended CONNECT, which has none
+    /// (RFC 8441 section 5).
     pub(crate) fn put_back(self, headers: &mut HeaderMap) {
+        if self.is_extended {
+            remove_where(headers, |name| is_alike(name, &websocket::KEY) || is_alike(name, &websocket::ACCEPT));
+        }
         if let Some(upgrade) = self.upgrade {
             headers.append(CONNECTION, HeaderValue::from_static("upgrade"));
             headers.insert(UPGRADE, upgrade);
@@ -66,14 +83,28 @@ fn has(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
     names.any(|name| name.eq_ignore_ascii_case(item.as_bytes()))
 }
 
+/// Answers an extended CONNECT that opens no tunnel although its handler succeeds, or that asks for another protocol than
+/// the route allows (RFC 9220 section 3). Its client would take a success for a tunnel.
+pub(crate) fn not_switched() -> Response<Body> {
+    let mut response = Response::new(full(""));
+    *response.status_mut() = StatusCode::NOT_IMPLEMENTED;
+    response
+}
+
 /// Turns the service's 101 into the client's: the two connections become one, until both ends are closed or nothing
 /// moves for the upstream's idle time. `upgrade` is the service's header of that name, read before headers of its hop
-/// were removed. Does nothing for any other status.
+/// were removed; `None` for the client of an extended CONNECT, which gets 200. Does nothing for any other status.
 pub(crate) fn join(response: &mut Response<Body>, upgrade: Option<HeaderValue>, upstream: &Upstream) {
     let Some(tunnel) = response.extensions_mut().remove::<UpstreamIo>().and_then(|io| io.take()) else { return };
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    if let Some(upgrade) = upgrade {
-        response.headers_mut().insert(UPGRADE, upgrade);
+    match upgrade {
+        Some(upgrade) => {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            response.headers_mut().insert(UPGRADE, upgrade);
+        }
+        None => {
+            *response.status_mut() = StatusCode::OK;
+            remove_where(response.headers_mut(), |name| *name == websocket::ACCEPT || *name == CONTENT_LENGTH);
+        }
     }
     let (name, idle) = (upstream.name().to_owned(), upstream.idle_time());
     response.extensions_mut().insert(TakeOver::new(move |client| async move {
@@ -154,12 +185,42 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for ActivityIo<IO> {
 mod tests {
     use super::*;
 
+    fn parts(version: Version, headers: HeaderMap) -> Parts {
+        let mut request = http::Request::new(());
+        *request.version_mut() = version;
+        *request.headers_mut() = headers;
+        request.into_parts().0
+    }
+
+    #[test]
+    fn an_extended_connect_passes_an_allowed_protocol_alone_and_no_header_of_the_handshake() {
+        for (protocol, is_allowed) in [("websocket", true), ("WebSocket", true), ("chat", false), ("", false)] {
+            let mut headers = HeaderMap::new();
+            for name in ["sec-websocket-key", "sec_websocket_key", "sec-websocket-accept", "sec-websocket-version"] {
+                headers.insert(name, HeaderValue::from_static("13"));
+            }
+            // No client of HTTP/2 can send it, so it counts for nothing.
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            let mut parts = parts(Version::HTTP_2, headers);
+            parts.extensions.insert(ExtendedConnect { protocol: HeaderValue::from_static(protocol) });
+            let asked = HopByHop::of(&parts, &["websocket".to_owned()]);
+            assert_eq!(asked.is_barred(), !is_allowed, "{protocol}");
+            if is_allowed {
+                asked.put_back(&mut parts.headers);
+                let names: Vec<_> = parts.headers.keys().map(HeaderName::as_str).collect();
+                assert_eq!(names, ["sec-websocket-version", "upgrade", "connection"]);
+                assert_eq!(parts.headers[UPGRADE], protocol);
+            }
+        }
+    }
+
     fn passed(version: Version, fields: &[(&'static str, &'static str)]) -> Vec<(String, String)> {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let asked = HopByHop::of(version, &headers, &["websocket".to_owned(), "chat/2".to_owned()]);
+        let asked = HopByHop::of(&parts(version, headers), &["websocket".to_owned(), "chat/2".to_owned()]);
+        assert!(!asked.is_barred());
         let mut next = HeaderMap::new();
         asked.put_back(&mut next);
         next.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()

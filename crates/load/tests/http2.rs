@@ -23,6 +23,7 @@ const CONFIG: Config = Config {
     connection_window: 65_535,
     fields: FieldLimits { bytes_max: 16_384, fields_max: 100 },
     pending_max: 65_536,
+    connect_protocol: false,
 };
 
 /// Action of the server at a request.

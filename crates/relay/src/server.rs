@@ -98,7 +98,8 @@ impl Server {
             ..HttpLimits::default()
         };
         let connections = Arc::new(Connections::new("relay"));
-        let listening = Arc::new(Listening { name: "relay".into(), limits, tls: tls.clone(), connections });
+        let listening =
+            Arc::new(Listening { name: "relay".into(), limits, takes_connect: false, tls: tls.clone(), connections });
         for socket in sockets {
             tokio::spawn(serve(Socket::Tcp(socket), listening.clone(), service.clone(), shutdown.clone()));
         }

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aws_lc_rs::digest;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
-use sealway_proto::wire::base64;
-use sealway_runtime::http::{Body, Origin, RequestBody, TakeOver, full};
+use sealway_runtime::http::{Body, Origin, RequestBody, TakeOver, full, websocket};
 use sealway_runtime::shutdown::Shutdown;
 
 use crate::endpoint;
 use crate::relay::Relay;
 
-const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Most connections over the bound that get a close frame at once.
 const TOLD_MAX: usize = 1024;
 
@@ -68,8 +65,8 @@ impl Door {
         let out = answer.headers_mut();
         out.insert(UPGRADE, HeaderValue::from_static("websocket"));
         out.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        if let Ok(accept) = HeaderValue::from_str(&accept(key)) {
-            out.insert(HeaderName::from_static("sec-websocket-accept"), accept);
+        if let Ok(accept) = HeaderValue::from_str(&websocket::accept(key)) {
+            out.insert(websocket::ACCEPT, accept);
         }
         let address = request.extensions().get::<Origin>().and_then(|origin| origin.peer.ip());
         let (relay, shutdown) = (self.relay.clone(), self.shutdown.clone());
@@ -118,16 +115,7 @@ fn handshake_key(version: Version, headers: &HeaderMap) -> Result<&[u8], Box<Res
     if one("sec-websocket-version").is_none_or(|version| version != b"13") {
         return Err(upgrade_required());
     }
-    let key = one("sec-websocket-key");
-    let is_key = |key: &&[u8]| base64::decode(key).is_ok_and(|key| key.len() == 16);
-    key.filter(is_key).ok_or_else(|| Box::new(plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key")))
-}
-
-fn accept(key: &[u8]) -> String {
-    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
-    context.update(key);
-    context.update(GUID);
-    base64::encode(context.finish().as_ref())
+    websocket::key(headers).ok_or_else(|| Box::new(plain(StatusCode::BAD_REQUEST, "bad Sec-WebSocket-Key")))
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
@@ -188,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_accept_value_is_that_of_the_standard() {
-        assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(websocket::accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

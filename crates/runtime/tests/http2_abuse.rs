@@ -29,6 +29,7 @@ const CONFIG: Config = Config {
     connection_window: 1024 * 1024,
     fields: FieldLimits { bytes_max: 32 * 1024, fields_max: 128 },
     pending_max: 64 * 1024,
+    connect_protocol: false,
 };
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;

@@ -181,6 +181,7 @@ const CONFIG: Config = Config {
     connection_window: 200_000,
     fields: FieldLimits { bytes_max: 32 * 1024, fields_max: 100 },
     pending_max: 64 * 1024,
+    connect_protocol: false,
 };
 
 async fn client(address: SocketAddr) -> (Sender, tokio::task::JoinHandle<String>) {

@@ -100,8 +100,9 @@ pub struct RawRoute {
     /// - type: bytes a second
     /// - default: that of `limits`
     body_rate_min_bytes_per_sec: Within<u64, 0, BODY_RATE_MIN_MAX>,
-    /// Protocols to which a client may change its connection by `Upgrade`, one protocol at a time. The `Upgrade` of others
-    /// is removed and the request goes on without it. `[]` allows none; `h2c`, `HTTP` and `TLS` cannot be listed, for
+    /// Protocols to which a client may change its connection by `Upgrade`, or a stream of HTTP/2 by extended CONNECT, one
+    /// protocol at a time. The `Upgrade` of others is removed and the request goes on without it; an extended CONNECT to
+    /// others gets 501. `[]` allows none; `h2c`, `HTTP` and `TLS` cannot be listed, for
     /// requests in them would pass every route.
     /// - type: list of protocols
     /// - default: `[websocket]`

@@ -193,6 +193,7 @@ impl ListenerPlan {
         let listening = Arc::new(Listening {
             name: self.config.name.clone(),
             limits: self.limits,
+            takes_connect: true,
             tls: self.tls.clone(),
             connections: connections.clone(),
         });

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Body as HttpBody;
-use sealway_runtime::http::h1::{Fault, Framing, encode_request, response_has_no_body};
+use sealway_runtime::http::h1::{Framing, encode_request, response_has_no_body};
 use sealway_runtime::http::h2::RequestHead;
-use sealway_runtime::http::{Body, Interim, full};
+use sealway_runtime::http::{Body, ExtendedConnect, Interim, full};
 
 use super::balance::{Attempts, Balance, pick};
 use super::connect::ConnectError;
@@ -19,10 +19,10 @@ use super::h1::{Connection, Exchange, ExchangeError, response_of};
 use super::h2::{Stream, Times};
 use super::pool::Slot;
 use super::sending::Sending;
-use super::server::{InFlight, Link, Server};
+use super::server::{InFlight, Link, Need, Server};
+use super::switch::Switch;
 use super::tunnel::UpstreamIo;
 use super::{UpstreamError, UpstreamLimits};
-use crate::upgrade::is_protocol;
 use sealway_exchange::headers;
 
 /// Maximum number of servers that one request tries to connect to.
@@ -59,7 +59,8 @@ pub(super) struct Outgoing {
     is_unsent: bool,
     /// True if `Host` is the request's own, not the server's.
     keeps_host: bool,
-    wants_upgrade: bool,
+    /// The other protocol that it asks for.
+    switch: Option<Switch>,
 }
 
 impl Outgoing {
@@ -67,9 +68,19 @@ impl Outgoing {
         let (Parts { method, uri, headers, mut extensions, .. }, body) = request.into_parts();
         let interim = extensions.remove::<Interim>();
         let keeps_host = headers.contains_key(header::HOST);
-        let wants_upgrade = headers.contains_key(header::UPGRADE);
+        let is_extended = extensions.remove::<ExtendedConnect>().is_some();
         let body = (!body.is_end_stream()).then_some(body);
-        Outgoing { method, uri, headers, interim, body, is_spent: false, is_unsent: false, keeps_host, wants_upgrade }
+        let switch = Switch::of(&method, &headers, is_extended, body.is_some());
+        Outgoing { method, uri, headers, interim, body, is_spent: false, is_unsent: false, keeps_host, switch }
+    }
+
+    /// Returns the kind of connection that it needs.
+    fn need(&self) -> Need {
+        match &self.switch {
+            None => Need::Any,
+            Some(switch) if switch.may_be_connect() => Need::Tunnel,
+            Some(_) => Need::Http1,
+        }
     }
 
     /// True if a retry is harmless.
@@ -104,7 +115,7 @@ impl Group {
             };
             let server = &self.servers[index];
             let in_flight = InFlight::at(server);
-            let link = match server.link(request.wants_upgrade, is_fresh).await {
+            let link = match server.link(request.need(), is_fresh).await {
                 Ok(link) => link,
                 Err(err) => {
                     tried.add(index);
@@ -133,7 +144,7 @@ impl Group {
         request: Request<Body>,
     ) -> Result<Response<Body>, UpstreamError> {
         let mut request = Outgoing::new(request);
-        let link = server.link(false, true).await?;
+        let link = server.link(Need::Any, true).await?;
         Ok(self.exchange(link, server, InFlight::at(server), &mut request).await.0?)
     }
 
@@ -168,13 +179,17 @@ impl Group {
         if !request.keeps_host {
             request.headers.insert(header::HOST, server.address.host.clone());
         }
+        if let Some(switch) = &mut request.switch {
+            switch.complete(&mut request.headers)?;
+        }
         let framing = request.framing();
         let mut head = bytes::BytesMut::with_capacity(1024);
         encode_request(&mut head, &request.method, &target(&request.uri), &request.headers, framing);
         let is_held = request.headers.contains_key(header::EXPECT);
         let sending = Sending::new(head, framing, request.body.take(), is_held);
         let method = request.method.clone();
-        let mut exchange = Exchange::new(connection, slot, in_flight, sending, method, request.wants_upgrade);
+        let wants_upgrade = request.switch.is_some();
+        let mut exchange = Exchange::new(connection, slot, in_flight, sending, method, wants_upgrade);
         let times = self.times();
         let mut head = match exchange.head(times.response, &server.continue_ms, request.interim.as_ref()).await {
             Ok(head) => head,
@@ -193,10 +208,8 @@ impl Group {
             headers.remove(header::CONTENT_LENGTH);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            let wanted = request.headers.get(header::UPGRADE).map_or(&b""[..], HeaderValue::as_bytes);
-            let mut switched = headers.get_all(header::UPGRADE).iter();
-            if !switched.next().is_some_and(|name| is_protocol(name, wanted)) || switched.next().is_some() {
-                return Err(ExchangeError::Faulty(Fault::Malformed("a switch to a protocol that was not asked for")));
+            if let Some(switch) = &request.switch {
+                switch.check(&headers)?;
             }
             let mut response = response_of(head.status, headers, full(bytes::Bytes::new()));
             response.extensions_mut().insert(UpstreamIo::new(exchange.into_tunnel()));
@@ -219,6 +232,9 @@ impl Group {
         for name in &NOT_OF_H2 {
             headers.remove(name);
         }
+        if request.switch.is_some() {
+            Switch::without_handshake(&mut headers);
+        }
         let authority = host.and_then(|host| http::uri::Authority::try_from(host.as_bytes()).ok());
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(if server.address.is_tls() { Scheme::HTTPS } else { Scheme::HTTP });
@@ -227,10 +243,18 @@ impl Group {
         let uri = Uri::from_parts(parts).map_err(|err| ExchangeError::CutOff(err.to_string()))?;
         request.is_unsent = false;
         let had_body = request.body.is_some();
-        let head = RequestHead { method: request.method.clone(), uri, headers, protocol: None };
+        let protocol = request.switch.as_ref().map(Switch::protocol);
+        let method = if protocol.is_some() { Method::CONNECT } else { request.method.clone() };
+        let head = RequestHead { method, uri, headers, protocol };
         let (body, interim) = (request.body.take(), request.interim.as_ref());
         let answer = stream.exchange(head, body, self.times(), in_flight, interim).await;
-        let answer = answer.map(|answer| without_barred_body(&request.method, answer));
+        let answer = answer.map(|mut answer| {
+            if let Some(switch) = request.switch.as_ref().filter(|_| answer.extensions().get::<UpstreamIo>().is_some())
+            {
+                switch.to_101(&mut answer);
+            }
+            without_barred_body(&request.method, answer)
+        });
         answer.map_err(|(failed, unsent)| {
             match unsent {
                 Some(body) => (request.body, request.is_unsent) = (body, true),

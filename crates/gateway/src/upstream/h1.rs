@@ -316,7 +316,7 @@ impl Exchange {
 
     /// Returns the connection without HTTP, after a 101.
     pub(super) fn into_tunnel(self) -> Tunnel {
-        Tunnel::new(self.connection, self.slot, self.in_flight)
+        Tunnel::of_connection(self.connection, self.slot, self.in_flight)
     }
 }
 

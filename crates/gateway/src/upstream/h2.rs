@@ -1,4 +1,4 @@
-//! HTTP/2 towards a server: a few connections that many requests share.
+//! HTTP/2 towards a server: a few connections that many requests share, and others that tunnels share.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use sealway_exchange::headers;
 use sealway_runtime::http::h2::{
     Config, Exchange, ExchangeError as H2Error, FieldLimits, RequestHead, ResponseHead, Sender, StreamError, connect,
 };
-use sealway_runtime::http::{Body, BodyError, BodyRefusal, Interim};
+use sealway_runtime::http::{Body, BodyError, BodyRefusal, Interim, full};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::h1::{ExchangeError, response_of};
 use super::io::Io;
 use super::server::InFlight;
+use super::tunnel::{Tunnel, UpstreamIo};
 use crate::body::{StreamLimits, bounded, refusal_behind};
 
 /// Concurrent requests on a connection from which another one is opened.
@@ -35,7 +36,13 @@ const CONFIG: Config = Config {
     connection_window: 4 * WINDOW,
     fields: FieldLimits { bytes_max: 64 * 1024, fields_max: 256 },
     pending_max: 64 * 1024,
+    connect_protocol: false,
 };
+/// Bytes that a tunnel's server may send before they are read. A connection has as many for each of its tunnels, and again as
+/// many, since half of a window may wait to be given back: a client that reads nothing stalls no tunnel but its own.
+const TUNNEL_WINDOW: u32 = 64 * 1024;
+const TUNNEL_CONFIG: Config =
+    Config { stream_window: TUNNEL_WINDOW, connection_window: 2 * STREAMS_MAX as u32 * TUNNEL_WINDOW, ..CONFIG };
 /// Interval of pings, and the maximum time for their answer.
 const PING: Duration = Duration::from_secs(20);
 
@@ -46,10 +53,11 @@ struct Link {
     used: Instant,
 }
 
-/// The HTTP/2 connections to one server.
-#[derive(Default)]
+/// The HTTP/2 connections to one server: those for requests, or those for tunnels. A tunnel lasts, so it shares a connection
+/// with tunnels alone.
 pub(super) struct Links {
     links: Mutex<Vec<Link>>,
+    config: Config,
     /// Held while a connection is opened: requests that arrive meanwhile may share it.
     pub(super) making: tokio::sync::Mutex<()>,
 }
@@ -71,7 +79,8 @@ pub(super) struct Stream {
 }
 
 /// Counts as a request on its connection until dropped.
-struct Place(Arc<AtomicUsize>);
+#[derive(Debug)]
+pub(super) struct Place(Arc<AtomicUsize>);
 
 impl Place {
     fn on(streams: &Arc<AtomicUsize>) -> Self {
@@ -87,6 +96,20 @@ impl Drop for Place {
 }
 
 impl Links {
+    fn new(config: Config) -> Self {
+        Links { links: Mutex::default(), config, making: tokio::sync::Mutex::default() }
+    }
+
+    /// Creates the list of connections for requests.
+    pub(super) fn of_requests() -> Self {
+        Self::new(CONFIG)
+    }
+
+    /// Creates the list of connections for tunnels.
+    pub(super) fn of_tunnels() -> Self {
+        Self::new(TUNNEL_CONFIG)
+    }
+
     /// Picks a place on the connection with the fewest requests among those made under `material`.
     pub(super) fn pick(&self, material: Option<&Arc<ClientConfig>>, connections_max: usize) -> Pick {
         let mut links = self.links.lock();
@@ -96,7 +119,10 @@ impl Links {
         let Some(link) = links.iter_mut().min_by_key(|link| link.streams.load(Ordering::Relaxed)) else {
             return Pick::More;
         };
-        if link.streams.load(Ordering::Relaxed) >= STREAMS_MAX {
+        // A request may wait for another one to end. A tunnel does not end soon.
+        let streams_max =
+            if self.config.stream_window == TUNNEL_WINDOW { link.sender.streams_max() } else { STREAMS_MAX };
+        if link.streams.load(Ordering::Relaxed) >= STREAMS_MAX.min(streams_max) {
             return if count < CONNECTIONS_MAX.min(connections_max) { Pick::More } else { Pick::Full };
         }
         link.used = Instant::now();
@@ -105,7 +131,7 @@ impl Links {
 
     /// Starts HTTP/2 on a connection, and takes the first place on it.
     pub(super) fn begin(&self, io: Io, material: Option<Arc<ClientConfig>>) -> Stream {
-        let (sender, drive) = connect(io, CONFIG, Some(PING));
+        let (sender, drive) = connect(io, self.config, Some(PING));
         tokio::spawn(async move {
             if let Err(err) = drive.await {
                 tracing::debug!(%err, "HTTP/2 connection to an upstream ended");
@@ -116,6 +142,11 @@ impl Links {
         let link = Link { sender: sender.clone(), streams, material, used: Instant::now() };
         self.links.lock().push(link);
         Stream { sender, place, is_reused: false }
+    }
+
+    /// Removes the connection of a stream, which ends with its last request.
+    pub(super) fn remove(&self, stream: &Stream) {
+        self.links.lock().retain(|link| !Arc::ptr_eq(&link.streams, &stream.place.0));
     }
 
     /// Closes connections without a request for `idle`, and removes those that have ended.
@@ -262,8 +293,13 @@ pub(super) struct Times {
 }
 
 impl Stream {
+    /// Waits for the server's settings, and returns whether it accepts extended CONNECT.
+    pub(super) async fn accepts_connect(&self) -> Result<bool, StreamError> {
+        self.sender.accepts_connect().await
+    }
+
     /// Sends a request, and awaits the head of its answer; interim answers go to `interim`. If nothing of the request was
-    /// sent, the second part of the error returns the body.
+    /// sent, the second part of the error returns the body. The success of an extended CONNECT has an [`UpstreamIo`].
     pub(super) async fn exchange(
         self,
         request: RequestHead,
@@ -272,6 +308,7 @@ impl Stream {
         in_flight: InFlight,
         interim: Option<&Interim>,
     ) -> Result<Response<Body>, (ExchangeError, Option<Option<Body>>)> {
+        let is_connect = request.protocol.is_some();
         let progress = Arc::new(Progress::new());
         let body = body.map(|body| ProgressBody { body: Some(body), progress: progress.clone() });
         let answered = async {
@@ -291,7 +328,16 @@ impl Stream {
                 }
             }
         };
-        let (head, exchange) = progress.within(times.response, answered).await?;
+        let (head, mut exchange) = progress.within(times.response, answered).await?;
+        if is_connect && head.status.is_success() {
+            let tunnel = Tunnel::of_stream(exchange.into_tunnel(), self.place, in_flight);
+            let mut response = response_of(head.status, head.headers, full(Bytes::new()));
+            response.extensions_mut().insert(UpstreamIo::new(tunnel));
+            return Ok(response);
+        }
+        if is_connect {
+            exchange.end_connect();
+        }
         let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None, rate: None };
         let left = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = InFlightBody { exchange, left, _place: self.place, _in_flight: in_flight };

@@ -15,6 +15,7 @@ mod io;
 mod pool;
 mod sending;
 mod server;
+mod switch;
 mod tunnel;
 
 use std::sync::Arc;
@@ -313,7 +314,8 @@ impl Upstream {
 
     /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. A `Host` of
     /// the request is kept, else the server's is set. Interim answers go to the request's `Interim`; a 101, to a
-    /// request with an `Upgrade`, has an [`UpstreamIo`].
+    /// request with an `Upgrade`, has an [`UpstreamIo`]. A request with an `ExtendedConnect` has an `Upgrade` too, and no
+    /// key: one is made if the server speaks HTTP/1.1.
     ///
     /// The request is sent a second time only if nothing of it was sent, or, once, if its method is idempotent, its
     /// body has not begun, and the server had closed the connection.

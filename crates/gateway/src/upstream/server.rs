@@ -69,6 +69,17 @@ const UNKNOWN: u8 = 0;
 const H1: u8 = 1;
 const H2: u8 = 2;
 
+/// Kind of connection that a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Any connection, of whatever version of HTTP.
+    Any,
+    /// A connection that speaks HTTP/1.1.
+    Http1,
+    /// One that takes extended CONNECT over HTTP/2, else one that speaks HTTP/1.1.
+    Tunnel,
+}
+
 /// A connection to a server, or a place on one.
 pub(super) enum Link {
     H1(Connection, Slot),
@@ -82,7 +93,11 @@ pub(super) struct Server {
     limits: UpstreamLimits,
     pool: Arc<Pool>,
     links: Links,
+    /// HTTP/2 connections that carry tunnels alone.
+    tunnels: Links,
     spoken: AtomicU8,
+    /// Set once a server of HTTP/2 has not accepted extended CONNECT, until a connection to it fails.
+    takes_no_connect: AtomicBool,
     in_flight: AtomicUsize,
     connects: AtomicU64,
     failures: AtomicU64,
@@ -142,8 +157,10 @@ impl Server {
             tls,
             limits,
             pool,
-            links: Links::default(),
+            links: Links::of_requests(),
+            tunnels: Links::of_tunnels(),
             spoken: AtomicU8::new(UNKNOWN),
+            takes_no_connect: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             connects: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -181,15 +198,21 @@ impl Server {
         self.is_healthy.swap(is_healthy, Ordering::Relaxed) != is_healthy
     }
 
-    /// Returns a connection for one request: an idle one, a place on a shared one, or a new one. `is_h1` requires
-    /// HTTP/1.1, `is_fresh` a connection without an earlier request.
-    pub(super) async fn link(&self, is_h1: bool, is_fresh: bool) -> Result<Link, ConnectError> {
+    /// Returns a connection for one request: an idle one, a place on a shared one, or a new one. `is_fresh` requires a
+    /// connection without an earlier request.
+    pub(super) async fn link(&self, need: Need, is_fresh: bool) -> Result<Link, ConnectError> {
         let may_be_h2 = match self.protocol {
             Protocol::Http1 => false,
             Protocol::Http2 => true,
             Protocol::Auto => self.address.is_tls() && self.spoken.load(Ordering::Relaxed) != H1,
         };
-        if may_be_h2 && !is_h1 { self.shared(is_fresh).await } else { self.own(is_fresh).await }
+        match need {
+            Need::Any if may_be_h2 => self.shared(&self.links, is_fresh).await,
+            Need::Tunnel if may_be_h2 && !self.takes_no_connect.load(Ordering::Relaxed) => {
+                self.shared(&self.tunnels, is_fresh).await
+            }
+            Need::Any | Need::Http1 | Need::Tunnel => self.own(is_fresh).await,
+        }
     }
 
     /// Returns a connection for one request at a time.
@@ -215,30 +238,39 @@ impl Server {
         Ok(Link::H1(Connection::new(io, material), slot))
     }
 
-    /// Returns a place on a shared connection, if the server speaks HTTP/2.
-    async fn shared(&self, is_fresh: bool) -> Result<Link, ConnectError> {
+    /// Returns a place on a shared connection, if the server speaks HTTP/2, and for a tunnel accepts extended CONNECT.
+    async fn shared(&self, links: &Links, is_fresh: bool) -> Result<Link, ConnectError> {
+        let is_tunnel = std::ptr::eq(links, &self.tunnels);
         let setup = self.tls_setup(true);
         let material = setup.as_ref().map(|setup| setup.config.clone());
-        let pick = || self.links.pick(material.as_ref(), self.limits.connections_max);
+        let pick = || links.pick(material.as_ref(), self.limits.connections_max);
         match pick() {
             Pick::Stream(stream) if !is_fresh => return Ok(Link::H2(stream)),
             Pick::Full => return Err(ConnectError::Overloaded),
             _ => {}
         }
-        let Ok(making) = tokio::time::timeout(self.connect_time(), self.links.making.lock()).await else {
+        let Ok(making) = tokio::time::timeout(self.connect_time(), links.making.lock()).await else {
             return Err(ConnectError::TimedOut);
         };
         if !is_fresh && let Pick::Stream(stream) = pick() {
             return Ok(Link::H2(stream));
         }
-        if self.protocol == Protocol::Auto && self.spoken.load(Ordering::Relaxed) == H1 {
+        let is_h1 = self.protocol == Protocol::Auto && self.spoken.load(Ordering::Relaxed) == H1;
+        if is_h1 || (is_tunnel && self.takes_no_connect.load(Ordering::Relaxed)) {
             drop(making);
             return self.own(is_fresh).await;
         }
         let (io, is_h2) = Box::pin(self.connect(setup)).await?;
         if is_h2 || !self.address.is_tls() {
             self.spoken.store(H2, Ordering::Relaxed);
-            return Ok(Link::H2(self.links.begin(io, material)));
+            let stream = links.begin(io, material);
+            if !is_tunnel || self.accepts_connect(&stream).await? {
+                return Ok(Link::H2(stream));
+            }
+            self.takes_no_connect.store(true, Ordering::Relaxed);
+            links.remove(&stream);
+            drop(making);
+            return self.own(is_fresh).await;
         }
         drop(making);
         if self.protocol == Protocol::Http2 {
@@ -251,6 +283,17 @@ impl Server {
             Acquisition::Now(granted) => Ok(Link::H1(Connection::new(io, material), granted.slot)),
             _ => self.own(is_fresh).await,
         }
+    }
+
+    /// Returns whether a new connection takes extended CONNECT: its server's settings say so.
+    async fn accepts_connect(&self, stream: &Stream) -> Result<bool, ConnectError> {
+        let accepts = match tokio::time::timeout(self.connect_time(), stream.accepts_connect()).await {
+            Ok(Ok(accepts)) => return Ok(accepts),
+            Ok(Err(err)) => ConnectError::Failed(err.to_string()),
+            Err(_) => ConnectError::TimedOut,
+        };
+        self.tunnels.remove(stream);
+        Err(self.failed(accepts))
     }
 
     /// Makes a connection. Callers box its future: most requests need none.
@@ -284,6 +327,7 @@ impl Server {
         self.metrics.failures.increment(1);
         // The server may come back with another protocol.
         self.spoken.store(UNKNOWN, Ordering::Relaxed);
+        self.takes_no_connect.store(false, Ordering::Relaxed);
         if in_row == 0 {
             tracing::warn!(server = self.address.as_str(), why, "upstream server unreachable");
         }
@@ -306,7 +350,9 @@ impl Server {
     pub(super) fn tidy(&self) {
         let material = self.tls_setup(false).map(|setup| setup.config);
         self.pool.sweep(|connection| is_same(connection.material.as_ref(), material.as_ref()));
-        self.links.sweep(Duration::from_millis(self.limits.idle_ms));
+        for links in [&self.links, &self.tunnels] {
+            links.sweep(Duration::from_millis(self.limits.idle_ms));
+        }
         self.metrics.up.set(if self.is_up(Instant::now()) { 1.0 } else { 0.0 });
         self.metrics.in_flight.set(self.in_flight() as f64);
         self.metrics.idle.set(self.pool.idle() as f64);
@@ -323,7 +369,7 @@ impl Server {
             address: self.address.as_str().to_owned(),
             up: self.is_up(Instant::now()),
             in_flight: self.in_flight(),
-            idle: self.pool.idle() + self.links.len(),
+            idle: self.pool.idle() + self.links.len() + self.tunnels.len(),
             connects: self.connects.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
             last_error: self.last_error.lock().clone(),

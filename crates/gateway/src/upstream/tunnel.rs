@@ -1,4 +1,4 @@
-//! A connection that has switched from HTTP after a 101: bytes both ways.
+//! A connection that has switched from HTTP after a 101, or a stream of HTTP/2 after an extended CONNECT: bytes both ways.
 
 use std::io;
 use std::pin::Pin;
@@ -7,9 +7,11 @@ use std::task::{Context, Poll};
 
 use bytes::Buf;
 use parking_lot::Mutex;
+use sealway_runtime::http::h2;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::h1::Connection;
+use super::h2::Place;
 use super::pool::Slot;
 use super::server::InFlight;
 
@@ -17,20 +19,34 @@ use super::server::InFlight;
 /// dropped.
 #[derive(Debug)]
 pub struct Tunnel {
-    connection: Connection,
-    _slot: Slot,
+    io: TunnelIo,
     _in_flight: InFlight,
 }
 
+#[derive(Debug)]
+enum TunnelIo {
+    Connection(Box<Connection>, Slot),
+    Stream(h2::Tunnel, Place),
+}
+
 impl Tunnel {
-    pub(super) fn new(connection: Connection, slot: Slot, in_flight: InFlight) -> Self {
-        Tunnel { connection, _slot: slot, _in_flight: in_flight }
+    /// Makes a tunnel of a connection, its only use.
+    pub(super) fn of_connection(connection: Connection, slot: Slot, in_flight: InFlight) -> Self {
+        Tunnel { io: TunnelIo::Connection(Box::new(connection), slot), _in_flight: in_flight }
+    }
+
+    /// Makes a tunnel of one stream of a connection.
+    pub(super) fn of_stream(stream: h2::Tunnel, place: Place, in_flight: InFlight) -> Self {
+        Tunnel { io: TunnelIo::Stream(stream, place), _in_flight: in_flight }
     }
 }
 
 impl AsyncRead for Tunnel {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let connection = &mut self.connection;
+        let connection = match &mut self.io {
+            TunnelIo::Connection(connection, _) => connection,
+            TunnelIo::Stream(stream, _) => return Pin::new(stream).poll_read(cx, buf),
+        };
         if connection.read.is_empty() {
             return Pin::new(&mut connection.io).poll_read(cx, buf);
         }
@@ -43,15 +59,24 @@ impl AsyncRead for Tunnel {
 
 impl AsyncWrite for Tunnel {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection.io).poll_write(cx, bytes)
+        match &mut self.io {
+            TunnelIo::Connection(connection, _) => Pin::new(&mut connection.io).poll_write(cx, bytes),
+            TunnelIo::Stream(stream, _) => Pin::new(stream).poll_write(cx, bytes),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection.io).poll_flush(cx)
+        match &mut self.io {
+            TunnelIo::Connection(connection, _) => Pin::new(&mut connection.io).poll_flush(cx),
+            TunnelIo::Stream(stream, _) => Pin::new(stream).poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection.io).poll_shutdown(cx)
+        match &mut self.io {
+            TunnelIo::Connection(connection, _) => Pin::new(&mut connection.io).poll_shutdown(cx),
+            TunnelIo::Stream(stream, _) => Pin::new(stream).poll_shutdown(cx),
+        }
     }
 }
 

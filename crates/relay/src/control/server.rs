@@ -67,7 +67,7 @@ impl ControlServer {
         });
         let limits = HttpLimits { idle_timeout: WAIT * 2, ..HttpLimits::default() };
         let connections = Arc::new(Connections::new("control"));
-        let listening = Arc::new(Listening { name: "control".into(), limits, tls, connections });
+        let listening = Arc::new(Listening { name: "control".into(), limits, takes_connect: false, tls, connections });
         for socket in sockets {
             tokio::spawn(serve(Socket::Tcp(socket), listening.clone(), service.clone(), shutdown.clone()));
         }

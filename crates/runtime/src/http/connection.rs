@@ -38,7 +38,8 @@ where
 {
     let peer = place.entry.peer;
     let origin = Origin { listener: listening.name.clone(), peer, client: peer.ip(), is_tls: false, certificate: None };
-    let setup = Setup { origin, limits: listening.limits, entry: place.entry.clone(), list: place.list.clone() };
+    let (limits, takes_connect) = (listening.limits, listening.takes_connect);
+    let setup = Setup { origin, limits, takes_connect, entry: place.entry.clone(), list: place.list.clone() };
     match &listening.tls {
         Some(tls) => Box::pin(serve_handshake(stream, tls, setup, place, service)).await,
         None => serve_either(stream, &setup, service).await,
@@ -221,7 +222,8 @@ mod tests {
         let place = Arc::new(Connections::new("test")).enter(Peer::Unix, &limits, CancellationToken::new()).unwrap();
         let (listener, peer) = ("test".into(), Peer::Unix);
         let origin = Origin { listener, peer, client: None, is_tls: true, certificate: None };
-        let setup = Setup { origin, limits, entry: place.entry.clone(), list: place.list.clone() };
+        let setup =
+            Setup { origin, limits, takes_connect: false, entry: place.entry.clone(), list: place.list.clone() };
 
         // As in `serve`: the handshake is over, and has found nothing.
         let generation = tls.generation();

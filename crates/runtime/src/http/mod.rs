@@ -15,13 +15,14 @@ pub mod share;
 mod stream;
 #[cfg(test)]
 mod tests;
+pub mod websocket;
 
 use std::time::Duration;
 
 pub use body::{Body, BodyError, BodyRefusal, RequestBody, discard, full, read_body, refusal_of};
 pub use connections::{ConnectionInfo, Connections};
 pub use metrics_help::METRICS;
-pub use origin::{FromTrustedProxy, Interim, Origin, Peer, Raw, TakeOver};
+pub use origin::{ExtendedConnect, FromTrustedProxy, Interim, Origin, Peer, Raw, TakeOver};
 pub use serve::{Listening, serve};
 pub use stream::Stream;
 

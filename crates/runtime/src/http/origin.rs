@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -119,11 +119,21 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Raw for T {
     }
 }
 
+/// The protocol that the client wants to speak on the stream of its request (RFC 8441 section 4); an extension of a CONNECT that
+/// has a path, and no body.
+///
+/// A success without a [`TakeOver`] is no answer to it: the client gets 501.
+#[derive(Clone, Debug)]
+pub struct ExtendedConnect {
+    /// The value of `:protocol`: a name of the registry of `Upgrade` tokens.
+    pub protocol: HeaderValue,
+}
+
 /// The function that takes a connection over.
 type Taker = Box<dyn FnOnce(Box<dyn Raw>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// Takes the connection after a 101 (RFC 9110 section 7.8) was written on it; an extension of that answer. The taker first
-/// reads what the client has already sent.
+/// Takes the connection after a 101 (RFC 9110 section 7.8) was written on it, or the stream of an [`ExtendedConnect`] after a
+/// success; an extension of that answer. The taker first reads what the client has already sent.
 #[derive(Clone)]
 pub struct TakeOver(Arc<Mutex<Option<Taker>>>);
 

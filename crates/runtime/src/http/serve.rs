@@ -26,6 +26,8 @@ pub struct Listening {
     pub name: Arc<str>,
     /// Bounds on each of its connections, and on all of them.
     pub limits: HttpLimits,
+    /// True if its service handles [`ExtendedConnect`](super::ExtendedConnect) over HTTP/2.
+    pub takes_connect: bool,
     /// Its own certificate and the rules for those of clients; `None` for plain HTTP.
     pub tls: Option<Arc<tls::Server>>,
     /// Its open connections. Two listeners that share it share its bounds.
@@ -35,7 +37,13 @@ pub struct Listening {
 impl Listening {
     /// Creates a listener without TLS.
     pub fn plain(name: &str, limits: HttpLimits) -> Self {
-        Listening { name: name.into(), limits, tls: None, connections: Arc::new(Connections::new(name)) }
+        Listening {
+            name: name.into(),
+            limits,
+            takes_connect: false,
+            tls: None,
+            connections: Arc::new(Connections::new(name)),
+        }
     }
 }
 

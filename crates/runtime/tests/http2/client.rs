@@ -31,6 +31,7 @@ impl Caller {
             connection_window: settings.connection_window,
             fields: FieldLimits { bytes_max: 100_000, fields_max: 200 },
             pending_max: settings.send_max,
+            connect_protocol: false,
         };
         let (sender, drive) = connect(io, config, None);
         Caller::Ours(sender, tokio::spawn(async move { format!("{:?}", drive.await) }))

@@ -30,6 +30,7 @@ const CONFIG: Config = Config {
     // Each field counts 32 bytes more than it has.
     fields: FieldLimits { bytes_max: HEADERS_LEN_MAX, fields_max: HEADERS_LEN_MAX / 32 },
     pending_max: 64 * 1024,
+    connect_protocol: false,
 };
 
 /// Connection shared by workers; it ends when the last of them drops it.

@@ -39,6 +39,8 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 pub(in crate::http) struct Setup {
     pub(in crate::http) origin: Origin,
     pub(in crate::http) limits: HttpLimits,
+    /// True if the service handles extended CONNECT over HTTP/2.
+    pub(in crate::http) takes_connect: bool,
     /// The connection's entry in its listener's list; its `stop` asks the connection to end.
     pub(in crate::http) entry: Arc<Entry>,
     /// The list of the listener, which counts rejected requests.

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{
-    Config, Connection, ConnectionError, Piece, Reason, RequestHead, ResponseHead, Role, StreamError, poll_read,
+    Config, Connection, ConnectionError, Piece, Reason, RequestHead, ResponseHead, Role, StreamError, Tunnel, poll_read,
 };
 
 /// Time without a byte from the server after which it is asked whether it is there, if it is checked at all.
@@ -67,8 +67,28 @@ impl Sender {
         !self.0.0.lock().is_open()
     }
 
+    /// Waits for the server's settings, and returns whether it accepts extended CONNECT (RFC 8441).
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn accepts_connect(&self) -> Result<bool, StreamError> {
+        let shared = &self.0.0;
+        let mut wait = Wait { connection: shared, waker: None };
+        let accepts = poll_fn(|cx| {
+            let accepts = shared.lock().poll_accepts_connect(cx);
+            wait.waker = accepts.is_pending().then(|| cx.waker().clone());
+            accepts
+        });
+        accepts.await
+    }
+
+    /// Returns the most streams that the server allows at once.
+    pub fn streams_max(&self) -> usize {
+        self.0.0.lock().peer_streams_max()
+    }
+
     /// Waits until the server allows one more request, and sends its head. Without a body, or with one that is already at its
-    /// end, the request is complete.
+    /// end, the request is complete. An extended CONNECT stays open: see [`Exchange::into_tunnel`].
     ///
     /// # Errors
     /// The connection takes no more requests; nothing was sent, and the request is returned.
@@ -78,7 +98,7 @@ impl Sender {
     {
         let shared = &self.0.0;
         let body = body.filter(|body| !body.is_end_stream());
-        let is_whole = body.is_none();
+        let is_whole = body.is_none() && head.protocol.is_none();
         let mut wait = Wait { connection: shared, waker: None };
         let opened = poll_fn(|cx| {
             let connection = &mut *shared.lock();
@@ -87,7 +107,9 @@ impl Sender {
             can_open.map_ok(|()| connection.open(&head, is_whole))
         });
         match opened.await {
-            Ok(stream) => Ok(Exchange { connection: shared.clone(), stream, body, is_over: false }),
+            Ok(stream) => {
+                Ok(Exchange { connection: shared.clone(), stream, body, is_over: false, is_handed_over: false })
+            }
             Err(err) => Err((err, body)),
         }
     }
@@ -118,10 +140,15 @@ pub struct Exchange<B> {
     body: Option<B>,
     /// True once the end of the answer was read.
     is_over: bool,
+    /// True once a tunnel has the stream, and ends it.
+    is_handed_over: bool,
 }
 
 impl<B> Drop for Exchange<B> {
     fn drop(&mut self) {
+        if self.is_handed_over {
+            return;
+        }
         let connection = &mut *self.connection.lock();
         connection.drop_reader(self.stream);
         connection.drop_writer(self.stream, Reason::Cancel);
@@ -194,6 +221,17 @@ where
             (Poll::Ready(Some(Err(_))) | Poll::Pending, Err(err)) => Poll::Ready(Some(Err(ExchangeError::Body(err)))),
             (piece, _) => piece.map_err(ExchangeError::Stream),
         }
+    }
+
+    /// Returns the tunnel that an extended CONNECT has opened. Only after a success, and before its body is polled.
+    pub fn into_tunnel(mut self) -> Tunnel {
+        self.is_handed_over = true;
+        Tunnel::new(self.connection.clone(), self.stream)
+    }
+
+    /// Ends an extended CONNECT that was answered by no success: nothing is sent.
+    pub fn end_connect(&mut self) {
+        self.connection.lock().send(self.stream, Bytes::new(), true);
     }
 
     /// Returns whether the whole answer was received and read.

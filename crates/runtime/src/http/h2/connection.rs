@@ -53,6 +53,8 @@ pub struct Config {
     pub fields: FieldLimits,
     /// Largest amount of data of one stream that waits to be sent, in bytes; a longer piece is accepted if nothing else waits.
     pub pending_max: usize,
+    /// True if a server accepts extended CONNECT (RFC 8441).
+    pub connect_protocol: bool,
 }
 
 /// A request that has arrived.
@@ -100,6 +102,8 @@ pub struct Connection {
     /// Number of bytes that the peer may still send.
     pub(super) window: u32,
     credit: u32,
+    /// Number of unread bytes of tunnels that the connection's window does not count.
+    pub(super) lent: usize,
     pub(super) send_window: i64,
     /// Streams that have something to send and a window for it.
     pub(super) queue: VecDeque<u32>,
@@ -138,7 +142,8 @@ impl Connection {
             }
         };
         let head_bytes_max = u32::try_from(config.fields.bytes_max).unwrap_or(u32::MAX);
-        put_settings(output.tail(), streams_max, config.stream_window, head_bytes_max);
+        let connect_protocol = role == Role::Server && config.connect_protocol;
+        put_settings(output.tail(), streams_max, config.stream_window, head_bytes_max, connect_protocol);
         let window = config.connection_window.max(WINDOW_DEFAULT);
         if window > WINDOW_DEFAULT {
             put_window_update(output.tail(), 0, window - WINDOW_DEFAULT);
@@ -162,6 +167,7 @@ impl Connection {
             expects_settings: true,
             window,
             credit: 0,
+            lent: 0,
             send_window: i64::from(WINDOW_DEFAULT),
             queue: VecDeque::new(),
             blocked: Vec::new(),
@@ -228,10 +234,10 @@ impl Connection {
         self.go_away
     }
 
-    /// Returns the longest time for which data has waited for the peer's windows, or for its reading. Time is that of the last
-    /// [`Connection::receive`] or [`Connection::set_now`].
+    /// Returns the longest time for which data has waited for the peer's windows, or for its reading, tunnels excepted. Time is
+    /// that of the last [`Connection::receive`] or [`Connection::set_now`].
     pub fn unread_for(&self) -> Duration {
-        let waiting = self.streams.iter().filter(|stream| !stream.pending.is_empty());
+        let waiting = self.streams.iter().filter(|stream| !stream.pending.is_empty() && !stream.is_tunnel);
         waiting.map(|stream| self.now.saturating_sub(stream.moved_at)).max().unwrap_or_default()
     }
 
@@ -437,15 +443,9 @@ impl Connection {
 
     /// Gives bytes that were read, or dropped, back to the peer: for a stream, if it is still read, and for the connection.
     pub(super) fn give_back(&mut self, id: u32, len: usize, for_stream: bool) {
+        let lent = self.repay(id, len);
+        let mut has_output = self.give_to_connection(len - lent);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        self.credit = self.credit.saturating_add(len);
-        let mut has_output = false;
-        if self.credit >= self.config.connection_window / 2 {
-            let credit = std::mem::take(&mut self.credit);
-            self.window = self.window.saturating_add(credit);
-            put_window_update(self.output.tail(), 0, credit);
-            has_output = true;
-        }
         let half = self.config.stream_window / 2;
         if for_stream
             && let Some(stream) = self.stream(id)
@@ -463,6 +463,18 @@ impl Connection {
         if has_output {
             self.wake_driver();
         }
+    }
+
+    /// Gives bytes back to the window of the connection. Returns whether there is output.
+    pub(super) fn give_to_connection(&mut self, len: usize) -> bool {
+        self.credit = self.credit.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
+        let has_output = self.credit >= self.config.connection_window / 2;
+        if has_output {
+            let credit = std::mem::take(&mut self.credit);
+            self.window = self.window.saturating_add(credit);
+            put_window_update(self.output.tail(), 0, credit);
+        }
+        has_output
     }
 }
 

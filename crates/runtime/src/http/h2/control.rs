@@ -64,10 +64,8 @@ impl Connection {
             }
             sendable.into_iter().for_each(|id| self.enqueue(id));
         }
-        // The first settings end the caution of `poll_can_open`.
-        if self.peer.streams_max >= before.streams_max {
-            self.openers.drain(..).for_each(std::task::Waker::wake);
-        }
+        // The first settings end the caution of `poll_can_open`, and the wait of `poll_accepts_connect`.
+        self.openers.drain(..).for_each(std::task::Waker::wake);
         put_head(self.output.tail(), 0, 4, ACK, 0);
         Ok(())
     }

@@ -181,6 +181,9 @@ impl Collector {
         if self.protocol.is_some() && !is_connect {
             return malformed(":protocol without a CONNECT");
         }
+        if self.protocol.is_some() && authority.is_none() {
+            return malformed("an extended CONNECT without :authority");
+        }
         let mut parts = http::uri::Parts::default();
         if is_connect && self.protocol.is_none() {
             if self.scheme.is_some() || self.path.is_some() || authority.is_none() {
@@ -200,6 +203,7 @@ impl Collector {
             let scheme = match scheme {
                 hpack::Scheme::Http => Scheme::HTTP,
                 hpack::Scheme::Https => Scheme::HTTPS,
+                hpack::Scheme::Other(_) if is_connect => return malformed("an extended CONNECT of another scheme"),
                 hpack::Scheme::Other(text) => match Scheme::try_from(&text[..]) {
                     Ok(scheme) => scheme,
                     Err(_) => return malformed(":scheme is no scheme"),

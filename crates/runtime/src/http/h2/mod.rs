@@ -8,6 +8,7 @@ mod client;
 mod connection;
 mod control;
 mod error;
+mod exchange;
 mod flood;
 mod frame;
 pub mod hpack;
@@ -26,6 +27,9 @@ mod tests;
 mod tests_client;
 #[cfg(test)]
 mod tests_hostile;
+#[cfg(test)]
+mod tests_tunnel;
+mod tunnel;
 
 use std::cell::RefCell;
 use std::io;
@@ -41,6 +45,7 @@ pub use error::{ConnectionError, Reason};
 pub use message::{Fault, FieldLimits, RequestHead, ResponseHead};
 pub(super) use server::serve;
 pub use stream::StreamError;
+pub use tunnel::Tunnel;
 
 /// Length of a read, in bytes: several frames of the largest size.
 const SCRATCH_LEN: usize = 64 * 1024;

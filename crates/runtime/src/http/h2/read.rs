@@ -17,8 +17,10 @@ impl Connection {
     /// The message ended early.
     pub fn poll_piece(&mut self, id: u32, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, StreamError>>> {
         let gone = self.error.unwrap_or(StreamError::Closed);
+        let now = self.now;
         let Some(stream) = self.stream(id) else { return Poll::Ready(Some(Err(gone))) };
         if let Some(data) = stream.data.pop_front() {
+            stream.read_at = now;
             self.give_back(id, data.len(), true);
             return Poll::Ready(Some(Ok(Piece::data(data))));
         }

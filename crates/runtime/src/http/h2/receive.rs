@@ -127,6 +127,7 @@ impl Connection {
             return Err(ConnectionError::new(Reason::FlowControlError, "more data than the connection's window"));
         };
         self.window = window;
+        let now = self.now;
         let payload = without_padding(head, payload)?;
         if payload.is_empty() && len > 0 && !head.ends_stream() {
             self.guard.received_padding(self.now)?;
@@ -171,10 +172,13 @@ impl Connection {
         if head.ends_stream() {
             stream.received = Progress::All;
         }
-        let (padding, is_read) = (len - payload.len(), stream.has_reader);
+        let (padding, is_read, is_tunnel) = (len - payload.len(), stream.has_reader, stream.is_tunnel);
         let is_kept = is_read && !stream.skips_data;
         let dropped = if is_kept { padding } else { len };
         if is_kept && !payload.is_empty() {
+            if stream.data.is_empty() {
+                stream.read_at = now;
+            }
             stream.push_data(keep(payload));
         }
         if is_kept || head.ends_stream() {
@@ -182,6 +186,9 @@ impl Connection {
         }
         if dropped > 0 {
             self.give_back(id, dropped, is_read);
+        }
+        if is_kept && is_tunnel {
+            self.lend(id, payload.len());
         }
         if head.ends_stream() {
             self.settle(id, was_closed);
@@ -248,6 +255,8 @@ impl Connection {
             (None, Progress::Head) => {}
         }
         let what = match (is_last, stream.left, fields.into_trailers()) {
+            // RFC 9113 section 8.5.
+            _ if stream.is_tunnel => "HEADERS within a tunnel",
             (false, ..) => "HEADERS within a body",
             (true, Some(1..), _) => "the body is shorter than announced",
             (true, _, Err(Fault::TooLarge)) => "trailers are over their bound",
@@ -294,7 +303,9 @@ impl Connection {
         let length = fields.length();
         let head = match fields.into_request() {
             // No setting allows it (RFC 8441 section 3).
-            Ok(head) if head.protocol.is_some() => return self.reject_stream(id, Reason::ProtocolError),
+            Ok(head) if head.protocol.is_some() && !self.config.connect_protocol => {
+                return self.reject_stream(id, Reason::ProtocolError);
+            }
             Ok(head) => Ok(head),
             Err(Fault::TooLarge) => Err(Fault::TooLarge),
             Err(Fault::Malformed(_)) => return self.reject_stream(id, Reason::ProtocolError),
@@ -302,6 +313,7 @@ impl Connection {
         let mut stream = Stream::new(id, self.config.stream_window, self.peer.initial_window);
         stream.received = if is_last { Progress::All } else { Progress::Head };
         stream.has_reader = !is_last;
+        stream.is_tunnel = head.as_ref().is_ok_and(|head| head.protocol.is_some());
         if head.is_ok() {
             stream.left = match length {
                 Ok(Some(1..)) if is_last => return self.reject_stream(id, Reason::ProtocolError),
@@ -339,7 +351,11 @@ impl Connection {
         };
         let Some(stream) = self.stream(id) else { return Ok(()) };
         let is_interim = head.status.is_informational();
-        let has_no_body = stream.is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        // An announced length of a tunnel is ignored (RFC 9110 section 9.3.6).
+        let is_tunnel = stream.is_tunnel && head.status.is_success();
+        let length = if is_tunnel { Ok(None) } else { length };
+        let has_no_body =
+            (stream.is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)) && !is_tunnel;
         let what = match length {
             Err(_) => Some("Content-Length is no length"),
             Ok(_) if is_interim && is_last => Some("an interim response ends the stream"),
@@ -352,6 +368,7 @@ impl Connection {
         }
         let was_closed = stream.is_closed();
         if !is_interim {
+            stream.is_tunnel = is_tunnel;
             stream.left = if has_no_body { Some(0) } else { length.unwrap_or(None) };
             stream.received = if is_last { Progress::All } else { Progress::Head };
         }

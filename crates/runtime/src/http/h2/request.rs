@@ -5,10 +5,11 @@ use http::{Method, Request, StatusCode, Version};
 
 use super::RequestHead;
 use crate::http::h1::{Setup, is_host};
-use crate::http::{Interim, RequestBody};
+use crate::http::{ExtendedConnect, Interim, RequestBody};
 
 /// Makes the request that the service sees.
 pub(super) fn request(head: RequestHead, body: RequestBody, setup: &Setup, interim: Interim) -> Request<RequestBody> {
+    let protocol = head.protocol.and_then(|protocol| HeaderValue::from_maybe_shared(protocol).ok());
     let mut request = Request::new(body);
     *request.method_mut() = head.method;
     *request.uri_mut() = head.uri;
@@ -18,6 +19,9 @@ pub(super) fn request(head: RequestHead, body: RequestBody, setup: &Setup, inter
     join_cookies(request.headers_mut());
     request.extensions_mut().insert(setup.origin.clone());
     request.extensions_mut().insert(interim);
+    if let Some(protocol) = protocol {
+        request.extensions_mut().insert(ExtendedConnect { protocol });
+    }
     request
 }
 
@@ -28,15 +32,18 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
 
 /// Rejects requests that HTTP/1 rejects and RFC 9113 does not: two lengths, a target that is neither a path nor the `*` of
 /// OPTIONS (section 8.3.1), one with bytes that must be percent-encoded, which a service may decode to another one, and a `Host`
-/// that differs from `:authority`.
+/// that differs from `:authority`; and an extended CONNECT with a length, whose data is no content (RFC 9110 section 9.3.6).
 pub(super) fn check(head: &RequestHead) -> Result<(), (StatusCode, &'static str)> {
     let refused = |why| Err((StatusCode::BAD_REQUEST, why));
     if head.headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
         return refused("Content-Length stands twice");
     }
+    if head.protocol.is_some() && head.headers.contains_key(CONTENT_LENGTH) {
+        return refused("Content-Length of an extended CONNECT");
+    }
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     let is_form = match head.method {
-        Method::CONNECT => true,
+        Method::CONNECT if head.protocol.is_none() => true,
         Method::OPTIONS => target.starts_with('/') || target == "*",
         _ => target.starts_with('/'),
     };

@@ -35,9 +35,7 @@ impl Connection {
             return Poll::Ready(Err(StreamError::Unprocessed));
         }
         if self.places() == 0 {
-            if !self.openers.iter().any(|opener| opener.will_wake(cx.waker())) {
-                self.openers.push_back(cx.waker().clone());
-            }
+            self.wait_to_open(cx);
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
@@ -45,7 +43,7 @@ impl Connection {
 
     /// Returns the number of requests that may be sent now.
     pub(super) fn places(&self) -> usize {
-        let streams_max = usize::try_from(self.peer.streams_max).unwrap_or(usize::MAX);
+        let streams_max = self.peer_streams_max();
         // The server's settings may reject more requests than this.
         let streams_max = if self.expects_settings { streams_max.min(STREAMS_FIRST) } else { streams_max };
         if self.output.takes_heads() { streams_max.saturating_sub(self.open) } else { 0 }
@@ -66,9 +64,30 @@ impl Connection {
         self.error.is_none() && self.go_away.is_none() && self.last_id < STREAM_MAX - 2
     }
 
-    /// Returns whether the server accepts extended CONNECT (RFC 8441).
-    pub fn accepts_extended_connect(&self) -> bool {
-        self.peer.connect_protocol
+    /// Returns whether the server accepts extended CONNECT (RFC 8441), once its settings have arrived.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn poll_accepts_connect(&mut self, cx: &Context<'_>) -> Poll<Result<bool, StreamError>> {
+        match self.error {
+            Some(error) => Poll::Ready(Err(error)),
+            None if self.expects_settings => {
+                self.wait_to_open(cx);
+                Poll::Pending
+            }
+            None => Poll::Ready(Ok(self.peer.connect_protocol)),
+        }
+    }
+
+    /// Returns the most streams that the peer allows at once.
+    pub fn peer_streams_max(&self) -> usize {
+        usize::try_from(self.peer.streams_max).unwrap_or(usize::MAX)
+    }
+
+    fn wait_to_open(&mut self, cx: &Context<'_>) {
+        if !self.openers.iter().any(|opener| opener.will_wake(cx.waker())) {
+            self.openers.push_back(cx.waker().clone());
+        }
     }
 
     /// Opens a stream with the head of a request, and returns its identifier. Only after [`Connection::poll_can_open`].
@@ -77,6 +96,7 @@ impl Connection {
         self.last_id = id;
         let mut stream = Stream::new(id, self.config.stream_window, self.peer.initial_window);
         stream.is_head = head.method == Method::HEAD;
+        stream.is_tunnel = head.protocol.is_some();
         if is_last {
             stream.finish = Finish::Sent;
             stream.has_writer = false;

@@ -12,18 +12,18 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
-use http::header::{CONTENT_LENGTH, DATE, EXPECT, HeaderMap, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Version};
-use hyper::body::{Body as HttpBody, Frame};
+use http::{Request, Response};
+use hyper::body::Frame;
 use hyper::service::Service;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::{Arrival, Config, Connection, Fault, FieldLimits, Reason, Role, poll_read, request};
+use super::exchange::exchange;
+use super::{Arrival, Config, Connection, FieldLimits, Role, poll_read};
 use crate::http::body::BodyRefusal;
-use crate::http::h1::{Framing, Plan, Setup, Source, date, without_barred};
+use crate::http::h1::{Setup, Source, without_barred};
 use crate::http::stream::Transport;
-use crate::http::{Body, BodyError, HttpLimits, Interim, RequestBody, UNREAD_TIME};
+use crate::http::{Body, BodyError, RequestBody, UNREAD_TIME};
 
 /// Largest amount of unread data of all request bodies of a connection, and of one, in bytes.
 const WINDOW: u32 = 1024 * 1024;
@@ -35,7 +35,7 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 const LINGER_TIME: Duration = Duration::from_secs(2);
 const LINGER_MAX: usize = 16 * 1024 * 1024;
 
-type SharedConnection = Arc<Mutex<Connection>>;
+pub(super) type SharedConnection = Arc<Mutex<Connection>>;
 
 /// Serves until the connection ends. `input` was read from it already.
 ///
@@ -53,7 +53,7 @@ where
     S::Future: Send,
 {
     let limits = &setup.limits;
-    let connection = Arc::new(Mutex::new(Connection::new(Role::Server, config(limits))));
+    let connection = Arc::new(Mutex::new(Connection::new(Role::Server, config(setup))));
     let guard = Guard(connection.clone());
     let period = (limits.idle_timeout.min(UNREAD_TIME).min(limits.header_timeout) / 4).max(LOOK_MIN);
     let mut looks = tokio::time::interval(period);
@@ -120,13 +120,15 @@ impl Drop for Guard {
     }
 }
 
-fn config(limits: &HttpLimits) -> Config {
+fn config(setup: &Setup) -> Config {
+    let limits = &setup.limits;
     Config {
         streams_max: limits.streams_max,
         stream_window: WINDOW,
         connection_window: WINDOW,
         fields: FieldLimits { bytes_max: limits.header_bytes_max, fields_max: limits.fields_max },
         pending_max: PENDING_MAX,
+        connect_protocol: setup.takes_connect,
     }
 }
 
@@ -265,6 +267,7 @@ impl Driver<'_> {
         if self.watch.is_stopping && is_over(self.watch.stopped_at, limits.header_timeout.min(UNREAD_TIME)) {
             connection.say_go_away(true);
         }
+        connection.end_stalled_tunnels(UNREAD_TIME);
         drop(connection);
         if is_idle_for_long && !self.watch.is_stopping {
             self.stop();
@@ -323,140 +326,5 @@ impl Source for Mutex<Connection> {
 
     fn is_read(&self, number: u64) -> bool {
         self.lock().is_read(u32::try_from(number).unwrap_or(0))
-    }
-}
-
-/// Ends a stream whose answer was not completed when it is dropped.
-struct Answering {
-    connection: SharedConnection,
-    stream: u32,
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.connection.lock().drop_writer(self.stream, Reason::InternalError);
-    }
-}
-
-/// Answers the request of one stream.
-async fn exchange<S>(connection: SharedConnection, arrival: Arrival, setup: &Setup, service: &S)
-where
-    S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible>,
-{
-    let Arrival { stream, head, is_whole } = arrival;
-    let answering = Answering { connection: connection.clone(), stream };
-    setup.entry.count_request();
-    let body = if is_whole {
-        RequestBody::default()
-    } else {
-        let len = head.as_ref().ok().and_then(|head| request::length(&head.headers));
-        RequestBody::from_wire(connection.clone(), u64::from(stream), len)
-    };
-    let head = head.map_err(|fault| match fault {
-        Fault::TooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head is over its bound"),
-        Fault::Malformed(what) => (StatusCode::BAD_REQUEST, what),
-    });
-    let head = match head.and_then(|head| request::check(&head).map(|()| head)) {
-        Ok(head) => head,
-        Err((status, why)) => {
-            setup.note_refused(status, why);
-            let mut headers = HeaderMap::new();
-            headers.insert(DATE, date());
-            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-            connection.lock().respond(stream, status, &headers, true);
-            return;
-        }
-    };
-    let method = head.method.clone();
-    if !is_whole && head.headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
-    {
-        connection.lock().hold_body(stream);
-    }
-    let interim = Interim::default();
-    let mut called = pin!(service.call(request::request(head, body, setup, interim.clone())));
-    let answer = poll_fn(|cx| {
-        let answered = called.as_mut().poll(cx);
-        let connection = &mut *connection.lock();
-        while let Some((status, headers)) = interim.next() {
-            connection.interim(stream, status, &headers);
-        }
-        match answered {
-            Poll::Ready(Ok(answer)) => Poll::Ready(Some(answer)),
-            // A client that has reset the stream does not want the answer.
-            Poll::Pending => connection.poll_ended(stream, cx).map(|_| None),
-        }
-    });
-    if let Some(answer) = answer.await
-        && let Err(err) = write(&connection, stream, &method, answer).await
-    {
-        tracing::debug!(peer = %setup.entry.peer, err, "an answer over HTTP/2 ended early");
-    }
-    drop(answering);
-}
-
-/// Writes an answer: its head with the first part of its body, then the body as it arrives, no faster than the client reads.
-async fn write(
-    connection: &Mutex<Connection>,
-    stream: u32,
-    method: &Method,
-    answer: Response<Body>,
-) -> Result<(), BodyError> {
-    let (mut parts, mut body) = answer.into_parts();
-    let plan = Plan::new(method, Version::HTTP_2, parts.status, &mut parts.headers, body.size_hint().exact());
-    let mut left = None;
-    if let Framing::Length(len) = plan.framing {
-        left = Some(len);
-        parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
-    }
-    parts.headers.entry(DATE).or_insert_with(date);
-    // Trailers may follow a body of no bytes.
-    let may_have_trailers = plan.framing == Framing::Length(0) && !body.is_end_stream();
-    if !plan.has_body && !may_have_trailers {
-        connection.lock().respond(stream, parts.status, &parts.headers, true);
-        return Ok(());
-    }
-    // The first part of the body goes with the head.
-    let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
-    connection.lock().respond(stream, parts.status, &parts.headers, false);
-    let mut next = first;
-    loop {
-        let frame = match next {
-            Poll::Ready(frame) => frame,
-            Poll::Pending => {
-                poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
-                    Poll::Ready(frame) => Poll::Ready(Ok(frame)),
-                    Poll::Pending => connection.lock().poll_ended(stream, cx).map(Err),
-                })
-                .await?
-            }
-        };
-        let trailers = match frame.transpose()?.map(Frame::into_data) {
-            Some(Ok(data)) => {
-                if let Some(left) = &mut left {
-                    *left = left.checked_sub(data.len() as u64).ok_or("an answer is longer than announced")?;
-                }
-                let is_last = body.is_end_stream();
-                if is_last && left.is_some_and(|left| left > 0) {
-                    return Err("an answer is shorter than announced".into());
-                }
-                connection.lock().send(stream, data, is_last);
-                if is_last {
-                    return Ok(());
-                }
-                poll_fn(|cx| connection.lock().poll_room(stream, cx)).await?;
-                next = Poll::Pending;
-                continue;
-            }
-            Some(Err(frame)) => frame.into_trailers().ok(),
-            None => None,
-        };
-        if left.is_some_and(|left| left > 0) {
-            return Err("an answer is shorter than announced".into());
-        }
-        match trailers {
-            Some(trailers) => connection.lock().send_trailers(stream, trailers),
-            None => connection.lock().send(stream, Bytes::new(), true),
-        }
-        return Ok(());
     }
 }

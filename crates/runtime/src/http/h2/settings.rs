@@ -79,14 +79,23 @@ impl PeerSettings {
     }
 }
 
-/// Writes the SETTINGS frame with which a connection begins. `streams_max` is a server's; a client accepts no push.
-pub(super) fn put_settings(out: &mut BytesMut, streams_max: Option<u32>, window: u32, head_bytes_max: u32) {
+/// Writes the SETTINGS frame with which a connection begins. `streams_max` is a server's; a client accepts no push. With
+/// `connect_protocol` a server accepts extended CONNECT.
+pub(super) fn put_settings(
+    out: &mut BytesMut,
+    streams_max: Option<u32>,
+    window: u32,
+    head_bytes_max: u32,
+    connect_protocol: bool,
+) {
     let first = streams_max.map_or((ENABLE_PUSH, 0), |streams_max| (MAX_CONCURRENT_STREAMS, streams_max));
-    let settings = [first, (INITIAL_WINDOW_SIZE, window), (MAX_HEADER_LIST_SIZE, head_bytes_max)];
+    let settings =
+        [first, (INITIAL_WINDOW_SIZE, window), (MAX_HEADER_LIST_SIZE, head_bytes_max), (ENABLE_CONNECT_PROTOCOL, 1)];
+    let settings = settings.get(..if connect_protocol { 4 } else { 3 }).unwrap_or_default();
     put_head(out, settings.len() * 6, 4, 0, 0);
     for (setting, value) in settings {
-        out.put_u16(setting);
-        out.put_u32(value);
+        out.put_u16(*setting);
+        out.put_u32(*value);
     }
 }
 

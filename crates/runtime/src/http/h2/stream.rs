@@ -74,6 +74,12 @@ pub(super) struct Stream {
     pub(super) left: Option<u64>,
     /// True if the response has no body whatever it announces: one to a HEAD.
     pub(super) is_head: bool,
+    /// True if the stream is a tunnel (RFC 8441), or has asked to become one: it has no length and no trailers.
+    pub(super) is_tunnel: bool,
+    /// Number of its unread bytes that the connection's window does not count; only of a tunnel.
+    pub(super) lent: usize,
+    /// Time at which data was last read, or began to wait.
+    pub(super) read_at: Duration,
     /// Number of bytes that the peer may still send.
     pub(super) window: u32,
     /// Number of bytes that were read and are not yet given back to the peer.
@@ -114,6 +120,9 @@ impl Stream {
             trailers: None,
             left: None,
             is_head: false,
+            is_tunnel: false,
+            lent: 0,
+            read_at: Duration::ZERO,
             window,
             credit: 0,
             awaits_continue: false,

@@ -14,6 +14,7 @@ pub(super) const CONFIG: Config = Config {
     connection_window: 100_000,
     fields: FieldLimits { bytes_max: 4000, fields_max: 20 },
     pending_max: 10_000,
+    connect_protocol: false,
 };
 
 pub(super) fn cx() -> Context<'static> {
@@ -33,9 +34,9 @@ pub(super) fn post(path: &str) -> RequestHead {
 }
 
 /// A client and a server of this engine.
-struct Pair {
-    client: Connection,
-    server: Connection,
+pub(super) struct Pair {
+    pub(super) client: Connection,
+    pub(super) server: Connection,
     /// Bytes on their way to each.
     to_client: BytesMut,
     to_server: BytesMut,
@@ -43,13 +44,17 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
-        let client = Connection::new(Role::Client, CONFIG);
-        let server = Connection::new(Role::Server, CONFIG);
+        Pair::with(CONFIG)
+    }
+
+    pub(super) fn with(config: Config) -> Pair {
+        let client = Connection::new(Role::Client, config);
+        let server = Connection::new(Role::Server, config);
         Pair { client, server, to_client: BytesMut::new(), to_server: BytesMut::new() }
     }
 
     /// Passes everything on, until neither has more to say.
-    fn talk(&mut self) {
+    pub(super) fn talk(&mut self) {
         loop {
             let (up, down) = (output(&mut self.client), output(&mut self.server));
             if up.is_empty() && down.is_empty() {

@@ -7,37 +7,41 @@ use http::{HeaderMap, StatusCode};
 
 use super::frame::{END_HEADERS, END_STREAM, put_head};
 use super::tests::{CONFIG, output, read};
-use super::{Connection, Fault, PREFACE, Reason, Role};
+use super::{Config, Connection, Fault, PREFACE, Reason, Role};
 
 /// A server, and what a client with other manners sends.
-struct Hostile {
-    server: Connection,
+pub(super) struct Hostile {
+    pub(super) server: Connection,
     input: BytesMut,
 }
 
 impl Hostile {
     fn new() -> Hostile {
-        let mut hostile = Hostile { server: Connection::new(Role::Server, CONFIG), input: BytesMut::new() };
+        Hostile::with(CONFIG)
+    }
+
+    pub(super) fn with(config: Config) -> Hostile {
+        let mut hostile = Hostile { server: Connection::new(Role::Server, config), input: BytesMut::new() };
         hostile.input.extend_from_slice(PREFACE);
         hostile.send(4, 0, 0, &[]).unwrap();
         output(&mut hostile.server);
         hostile
     }
 
-    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<(), Reason> {
+    pub(super) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<(), Reason> {
         put_head(&mut self.input, payload.len(), kind, flags, stream);
         self.input.extend_from_slice(payload);
         self.server.receive(&mut self.input, Duration::ZERO).map_err(|err| err.reason)
     }
 
     /// Opens a stream with a POST, whose block has these fields besides.
-    fn post(&mut self, stream: u32, flags: u8, more: &[u8]) -> Result<(), Reason> {
+    pub(super) fn post(&mut self, stream: u32, flags: u8, more: &[u8]) -> Result<(), Reason> {
         let block = [&[0x83, 0x86, 0x84, 0x41, 1, b'h'], more].concat();
         self.send(1, flags | END_HEADERS, stream, &block)
     }
 
     /// Returns the reason of the RST_STREAM of a stream, if there is one in the output.
-    fn reset(&mut self, stream: u32) -> Option<Reason> {
+    pub(super) fn reset(&mut self, stream: u32) -> Option<Reason> {
         let bytes = output(&mut self.server);
         let mut rest = &bytes[..];
         while let Some((head, after)) = rest.split_first_chunk::<9>() {
@@ -52,7 +56,7 @@ impl Hostile {
 }
 
 /// A literal field without indexing: a name and a value of fewer than 127 bytes each.
-fn literal(name: &str, value: &str) -> Vec<u8> {
+pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
     let len = |text: &str| u8::try_from(text.len()).unwrap();
     [&[0, len(name)], name.as_bytes(), &[len(value)], value.as_bytes()].concat()
 }
