@@ -26,6 +26,9 @@ mod tests;
 mod tests_client;
 #[cfg(test)]
 mod tests_hostile;
+#[cfg(test)]
+mod tests_unread;
+mod unread;
 
 use std::cell::RefCell;
 use std::io;
