@@ -74,6 +74,9 @@ command -v tmux >/dev/null || missing+=(tmux)
 # Peers of HTTP/2 in both directions.
 { command -v nghttp && command -v h2load; } >/dev/null || missing+=(nghttp2-client)
 command -v nghttpd >/dev/null || [[ -x /usr/sbin/nghttpd ]] || missing+=(nghttp2-server)
+# The differential test compiles a peer of its own against the library.
+[[ -f /usr/include/nghttp2/nghttp2.h ]] || missing+=(libnghttp2-dev)
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 # Networks of their own, with few ports, and a core that is shared: the tests of the load generator.

@@ -1,54 +1,50 @@
 //! HTTP/1 as attackers and old programs send it. The gateway rejects ambiguous requests and does not answer the bytes after them;
-//! all other requests reach the service as they were sent.
+//! all other requests reach the service as they were sent, over HTTP/1 and over HTTP/2.
+#![allow(clippy::print_stdout, reason = "the output of a failed test names the service's protocol")]
 
-mod cases;
+pub(crate) mod cases;
+mod service;
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use cases::{Case, Want};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
-use sealway_testkit::upstream::{RequestHead, Upstream, answer};
+use sealway_testkit::upstream::RequestHead;
+pub(crate) use service::{Http1Service, Recorder};
 
-use crate::BINARY;
+use crate::{BINARY, raw_http2};
 
 /// A second request on the connection, which is answered only if the gateway reads on.
 const TAIL: &[u8] = b"GET /tail HTTP/1.1\r\nHost: tail.example\r\n\r\n";
 
-struct Setup {
-    server: Server,
-    upstream: Upstream,
-}
-
-/// Returns the server that all cases share. The lock gives one case exclusive use of its service.
-fn setup() -> &'static Mutex<Setup> {
-    static SETUP: OnceLock<Mutex<Setup>> = OnceLock::new();
-    SETUP.get_or_init(|| {
-        let upstream = Upstream::serve(|received, connection| {
-            let body = connection.read_body(&received.headers, false)?;
-            // Errors that the decoder must notice are after the first chunk.
-            connection.write(&answer("200 OK", &[], b"served"))?;
-            Ok(body)
-        });
-        let upstream = upstream.unwrap();
-        let config = format!(
-            "
+/// Starts a gateway in front of a service.
+pub(crate) fn gateway(service: &dyn Recorder) -> Server {
+    let config = format!(
+        "
 listeners: [{{ address: '127.0.0.1:0' }}]
 routes: [{{ match: {{ path_prefix: / }}, upstream: service }}]
-upstreams: {{ service: {{ servers: ['http://{}'] }} }}
+upstreams: {{ service: {{ servers: ['http://{}'], protocol: {} }} }}
 limits: {{ header_timeout_ms: 5000, idle_timeout_ms: 5000, header_bytes_max: 16384 }}
 ",
-            upstream.address
-        );
-        Mutex::new(Setup { server: Launch::new(BINARY, &config).start().unwrap(), upstream })
-    })
+        service.address(),
+        service.protocol()
+    );
+    Launch::new(BINARY, &config).start().unwrap()
 }
 
-fn with(run: impl FnOnce(SocketAddr, &Upstream)) {
-    let setup = setup().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    run(setup.server.address(), &setup.upstream);
+/// Runs a test with a service behind the gateway that speaks HTTP/1, and with one that speaks HTTP/2.
+pub(crate) fn with(run: impl Fn(SocketAddr, &dyn Recorder)) {
+    let services: [Box<dyn Recorder>; 2] =
+        [Box::new(Http1Service::start().unwrap()), Box::new(raw_http2::Service::start().unwrap())];
+    for service in services {
+        println!("towards {}", service.protocol());
+        let server = gateway(&*service);
+        run(server.address(), &*service);
+        // A request that reached the service late, or twice.
+        assert!(service.is_untouched(), "towards {}", service.protocol());
+    }
 }
 
 fn open(to: SocketAddr) -> Connection {
@@ -58,13 +54,13 @@ fn open(to: SocketAddr) -> Connection {
 }
 
 /// Returns all values under a name, joined.
-fn values(received: &RequestHead, name: &str) -> Option<String> {
+pub(crate) fn values(received: &RequestHead, name: &str) -> Option<String> {
     let all = received.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     let all: Vec<&str> = all.map(|(_, value)| value.as_str()).collect();
     (!all.is_empty()).then(|| all.join("|"))
 }
 
-fn check(to: SocketAddr, upstream: &Upstream, case: &Case) -> Result<(), String> {
+fn check(to: SocketAddr, upstream: &dyn Recorder, case: &Case) -> Result<(), String> {
     let (_, _, sent, want) = case;
     let mut connection = open(to);
     let with_tail = matches!(want, Want::Refused(_));
@@ -97,7 +93,7 @@ fn check(to: SocketAddr, upstream: &Upstream, case: &Case) -> Result<(), String>
     }
 }
 
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), String> {
+pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), String> {
     if got == want { Ok(()) } else { Err(format!("{what} is {got:?}, not {want:?}")) }
 }
 
@@ -148,7 +144,7 @@ fn heads_over_their_bounds_are_refused_with_the_status_that_says_so() {
     let many_fields = format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: 1\r\n".repeat(128));
     let enough_fields = format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: 1\r\n".repeat(127));
     with(|to, upstream| {
-        for (sent, status) in [(long_target, 414), (long_field, 431), (many_fields, 431)] {
+        for (sent, status) in [(&long_target, 414), (&long_field, 431), (&many_fields, 431)] {
             let mut connection = open(to);
             let _ = connection.write(&[sent.as_bytes(), TAIL].concat());
             assert_eq!(connection.read_answer("GET").unwrap().status, status);

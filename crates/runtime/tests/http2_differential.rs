@@ -1,5 +1,5 @@
-//! Random conversations over HTTP/2 between this engine and hyper, and between this engine and itself: the same messages arrive,
-//! with the same ends.
+//! Random conversations over HTTP/2 between this engine and hyper, nghttp2, and this engine itself: the same messages arrive, with
+//! the same ends.
 //!
 //! `SEALWAY_H2_CONVERSATIONS` sets the number of conversations of each pair, `SEALWAY_H2_SEED` the first seed. A failure names its
 //! seed.
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http2::client::{Caller, converse};
+use http2::nghttp2;
 use http2::plan::Plan;
 use http2::server::{Listener, hyper_server};
 use http2::transport::{Cut, pair};
@@ -69,6 +70,34 @@ async fn our_client_and_our_listener_exchange_the_same_messages() {
         let near = Cut::new(listener.open().await, &plan);
         let answers = within(seed, converse(Caller::ours(near, &plan), &plan)).await;
         within(seed, listener.settled()).await;
+        check(&plan, &answers, &seen);
+    }
+}
+
+#[tokio::test]
+async fn our_client_and_a_server_of_nghttp2_exchange_the_same_messages() {
+    for seed in seeds(120) {
+        let plan = Plan::with_interim(seed);
+        let (server, near) = nghttp2::server(&plan);
+        let near = Cut::new(near, &plan);
+        let answers = within(seed, converse(Caller::ours(near, &plan), &plan)).await;
+        let seen = within(seed, server.requests(&plan)).await;
+        check(&plan, &answers, &seen);
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_nghttp2_and_our_listener_exchange_the_same_messages() {
+    let listener = Listener::start();
+    for seed in seeds(120) {
+        let plan = Arc::new(Plan::with_interim(seed));
+        let seen = listener.expect(&plan);
+        let (client, near) = nghttp2::client(&plan);
+        let (mut near, mut far) = (Cut::new(near, &plan), listener.open().await);
+        let between = tokio::spawn(async move { tokio::io::copy_bidirectional(&mut near, &mut far).await });
+        let answers = within(seed, client.answers(&plan)).await;
+        within(seed, listener.settled()).await;
+        between.abort();
         check(&plan, &answers, &seen);
     }
 }

@@ -336,12 +336,15 @@ impl Connection {
     /// # Errors
     /// If it breaks off.
     pub fn read_head(&mut self) -> anyhow::Result<(String, Vec<(String, String)>)> {
-        let first = self.line()?;
+        Ok((self.line()?, self.read_headers()?))
+    }
+
+    fn read_headers(&mut self) -> anyhow::Result<Vec<(String, String)>> {
         let mut headers = Vec::new();
         loop {
             let line = self.line()?;
             if line.is_empty() {
-                return Ok((first, headers));
+                return Ok(headers);
             }
             let (name, value) = line.split_once(':').with_context(|| format!("no header: {line}"))?;
             headers.push((name.to_owned(), value.trim().to_owned()));
@@ -363,23 +366,42 @@ impl Connection {
     /// Reads the body that these headers announce.
     ///
     /// # Errors
-    /// If it breaks off.
+    /// If it breaks off, or has trailers.
     pub fn read_body(&mut self, headers: &[(String, String)], until_close: bool) -> anyhow::Result<Vec<u8>> {
-        if find(headers, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
-            let mut body = Vec::new();
+        if !is_chunked(headers) && find(headers, "content-length").is_none() && until_close {
+            return self.read_to_end();
+        }
+        let (body, trailers) = self.read_body_and_trailers(headers)?;
+        ensure!(trailers.is_empty(), "trailers follow the body: {trailers:?}");
+        Ok(body)
+    }
+
+    /// Reads the body that the headers of a request announce, and its trailers, in order.
+    ///
+    /// # Errors
+    /// If it breaks off.
+    #[expect(clippy::type_complexity, reason = "the body, and headers as everywhere here")]
+    pub fn read_body_and_trailers(
+        &mut self,
+        headers: &[(String, String)],
+    ) -> anyhow::Result<(Vec<u8>, Vec<(String, String)>)> {
+        let mut body = Vec::new();
+        if is_chunked(headers) {
             loop {
-                let chunk = self.read_chunk()?;
-                if chunk.is_empty() {
-                    return Ok(body);
+                let line = self.line()?;
+                let len =
+                    usize::from_str_radix(line.trim(), 16).with_context(|| format!("no chunk length: {line:?}"))?;
+                if len == 0 {
+                    return Ok((body, self.read_headers()?));
                 }
-                body.extend_from_slice(&chunk);
+                body.extend(self.read_exactly(len)?);
+                ensure!(self.read_exactly(2)? == b"\r\n", "a chunk does not end where it says");
             }
         }
-        match find(headers, "content-length") {
-            Some(len) => self.read_exactly(len.parse().context("Content-Length")?),
-            None if until_close => self.read_to_end(),
-            None => Ok(Vec::new()),
+        if let Some(len) = find(headers, "content-length") {
+            body = self.read_exactly(len.parse().context("Content-Length")?)?;
         }
+        Ok((body, Vec::new()))
     }
 
     /// Reads the answer to a request with `method`.
@@ -400,6 +422,10 @@ impl Connection {
             return Ok(Answer { status, headers, body });
         }
     }
+}
+
+fn is_chunked(headers: &[(String, String)]) -> bool {
+    find(headers, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
 }
 
 /// Returns the first value of a name.

@@ -1,7 +1,14 @@
 //! HTTP/2 as only a hostile client uses it: frames written by hand, over TCP.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -182,33 +189,159 @@ async fn a_busy_client_whose_reads_always_end_within_a_frame_is_no_slow_one() {
     assert!(!reading.is_finished(), "the connection has ended");
 }
 
-#[tokio::test]
-async fn a_client_that_answers_pings_and_never_opens_its_window_is_disconnected_in_time() {
-    const LARGE: usize = 1024 * 1024;
+/// A client that reads all frames and answers pings, and opens windows only by hand.
+struct Reader {
+    stream: TcpStream,
+    pings: usize,
+}
+
+impl Reader {
+    /// Opens a connection whose streams have no window, and sends a request of each target on streams 1, 3 and so on.
+    async fn begin(server: &TestServer, targets: &[&str]) -> Reader {
+        let mut stream = server.open().await;
+        stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])].concat()).await.unwrap();
+        for (id, target) in (1..).step_by(2).zip(targets) {
+            stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, id, &head(GET, target))).await.unwrap();
+        }
+        Reader { stream, pings: 0 }
+    }
+
+    /// Returns kind, stream and payload of the next frame that belongs to a stream.
+    async fn next(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        loop {
+            let mut start = [0; 9];
+            timeout(PATIENCE, self.stream.read_exact(&mut start)).await.expect("a frame").ok()?;
+            let mut payload = vec![0; usize::from(start[1]) << 8 | usize::from(start[2])];
+            self.stream.read_exact(&mut payload).await.ok()?;
+            match start[3] {
+                6 => {
+                    self.pings += 1;
+                    self.stream.write_all(&frame(6, 1, 0, &payload)).await.unwrap();
+                }
+                kind if start[8] > 0 => return Some((kind, u32::from(start[8]), payload)),
+                _ => {}
+            }
+        }
+    }
+
+    async fn update(&mut self, stream: u32, by: u32) {
+        self.stream.write_all(&frame(8, 0, stream, &by.to_be_bytes())).await.unwrap();
+    }
+}
+
+/// A body that never ends, and is counted while it is held.
+struct Endless(Arc<AtomicUsize>);
+
+impl Endless {
+    fn new(held: &Arc<AtomicUsize>) -> Endless {
+        held.fetch_add(1, Ordering::Relaxed);
+        Endless(held.clone())
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl HttpBody for Endless {
+    type Data = Bytes;
+    type Error = super::BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 10_000])))))
+    }
+}
+
+/// Serves bodies that never end. Returns the number of those that are held.
+async fn endless() -> (TestServer, Arc<AtomicUsize>) {
+    let held = Arc::new(AtomicUsize::new(0));
+    let bodies = held.clone();
     // Pings are due during the wait.
     let limits = HttpLimits { header_timeout: UNREAD_TIME / 3, ..HttpLimits::default() };
-    let server = served(limits, |_| async { Response::new(full(vec![b'x'; LARGE])) }).await;
-    let mut stream = server.open().await;
-    let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
-    let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head(GET, "/"));
-    stream.write_all(&[PREFACE, &no_window, &request].concat()).await.unwrap();
+    let server = served(limits, move |_| {
+        let body = Endless::new(&bodies).boxed_unsync();
+        async { Response::new(body) }
+    });
+    (server.await, held)
+}
+
+const CANCEL: &[u8] = &[0, 0, 0, 8];
+const WINDOW: u32 = 1_000_000;
+
+#[tokio::test]
+async fn a_stream_that_its_client_does_not_read_is_reset_while_another_one_is_served() {
+    let (server, held) = endless().await;
+    let mut client = Reader::begin(&server, &["/unread", "/read"]).await;
+    client.update(0, WINDOW).await;
+    client.update(3, WINDOW).await;
     let since = std::time::Instant::now();
-    let mut pings = 0;
+    let (mut read, mut given) = (0, 0);
     loop {
-        let mut start = [0; 9];
-        if timeout(PATIENCE, stream.read_exact(&mut start)).await.expect("an end").is_err() {
-            break;
-        }
-        let mut payload = vec![0; usize::from(start[1]) << 8 | usize::from(start[2])];
-        stream.read_exact(&mut payload).await.unwrap();
-        assert_ne!(start[3], 0, "no DATA is allowed");
-        if start[3] == 6 {
-            pings += 1;
-            stream.write_all(&frame(6, 1, 0, &payload)).await.unwrap();
+        match client.next().await.expect("the connection goes on") {
+            (HEADERS, ..) => {}
+            (0, 3, payload) => {
+                read += payload.len();
+                given += u32::try_from(payload.len()).unwrap();
+                tokio::time::sleep(UNREAD_TIME / 100).await;
+                if given > WINDOW / 4 {
+                    client.update(0, given).await;
+                    client.update(3, given).await;
+                    given = 0;
+                }
+            }
+            (RST_STREAM, 1, payload) => {
+                assert_eq!(payload, CANCEL);
+                break;
+            }
+            other => panic!("{other:?}"),
         }
     }
     let took = since.elapsed();
-    assert!(pings > 0, "the server looks whether the client is there");
-    assert!(took >= UNREAD_TIME && took < UNREAD_TIME * 4, "{took:?} of {UNREAD_TIME:?}");
+    assert!(took >= UNREAD_TIME * 3 / 4, "{took:?} of {UNREAD_TIME:?}");
+    assert!(read > 0, "the other stream is served");
+    until("the unread body is gone, and the other one is not", || held.load(Ordering::Relaxed) == 1).await;
+    assert!(matches!(client.next().await, Some((0, 3, _))), "the other stream goes on");
+}
+
+#[tokio::test]
+async fn a_stream_whose_client_takes_a_byte_now_and_then_is_reset_and_its_body_is_gone() {
+    let (server, held) = endless().await;
+    let mut client = Reader::begin(&server, &["/"]).await;
+    let mut read = 0;
+    client.update(1, 1).await;
+    loop {
+        match client.next().await.expect("the connection goes on") {
+            (HEADERS, ..) => {}
+            (0, 1, payload) => {
+                read += payload.len();
+                tokio::time::sleep(UNREAD_TIME / 50).await;
+                client.update(1, 1).await;
+            }
+            (RST_STREAM, 1, payload) => {
+                assert_eq!(payload, CANCEL);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(read > 0 && read < super::UNREAD_LEN, "{read} bytes");
+    until("the body is gone", || held.load(Ordering::Relaxed) == 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_answers_pings_and_never_opens_its_connection_window_is_disconnected_in_time() {
+    let (server, held) = endless().await;
+    let mut client = Reader::begin(&server, &["/"]).await;
+    client.update(1, WINDOW).await;
+    let since = std::time::Instant::now();
+    while let Some((kind, _, payload)) = client.next().await {
+        assert!(kind != RST_STREAM || payload != CANCEL, "the stream ends with its connection");
+    }
+    let took = since.elapsed();
+    assert!(client.pings > 0, "the server looks whether the client is there");
+    assert!(took >= UNREAD_TIME * 3 / 4, "{took:?} of {UNREAD_TIME:?}");
     until("its place is free", || server.listening.connections.open() == 0).await;
+    assert_eq!(held.load(Ordering::Relaxed), 0);
 }

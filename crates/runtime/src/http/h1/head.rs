@@ -259,8 +259,11 @@ fn parse_request_line(line: &Bytes) -> Result<(Method, Uri, Version), Fault> {
     Ok((method, uri, version))
 }
 
-/// Returns whether the client waits for a 100. Other expectations are rejected (RFC 9110 section 10.1.1).
-fn expects_continue(headers: &HeaderMap) -> Result<bool, Fault> {
+/// Returns whether the client waits for a 100 (RFC 9110 section 10.1.1).
+///
+/// # Errors
+/// Another expectation.
+pub(in crate::http) fn expects_continue(headers: &HeaderMap) -> Result<bool, Fault> {
     let mut expected = headers.get_all(header::EXPECT).iter().filter(|value| !value.is_empty());
     match (expected.next(), expected.next()) {
         (None, _) => Ok(false),

@@ -18,6 +18,7 @@ mod writer;
 pub(super) use answer::{Plan, date};
 pub(super) use chunk::without_barred;
 pub use chunk::{ChunkStep, Decoder, TRAILER_BYTES_MAX, encode_chunk_head, encode_last_chunk};
+pub(super) use head::expects_continue;
 pub use head::{
     Fault, Framing, HeadLimits, RequestHead, ResponseHead, encode_request, encode_response, parse_request,
     parse_response, response_has_no_body,

@@ -65,6 +65,8 @@ pub(super) struct Wire<IO> {
     pub(super) output: Output,
     /// Number of bytes written in all.
     pub(super) written: u64,
+    /// Number of bytes written when the client's time to read was last set.
+    pub(super) marked: u64,
     decoder: Decoder,
     /// The number of the request that the body belongs to: a body that outlives its request reads nothing.
     number: u64,
@@ -85,6 +87,7 @@ impl<IO: Transport> Wire<IO> {
             input,
             output: Output::default(),
             written: 0,
+            marked: 0,
             decoder: Decoder::new(Framing::None),
             number: 0,
             body: BodyState::LetGo,

@@ -18,7 +18,7 @@ use super::server::DISCARD_MAX;
 use super::wire::Wire;
 use super::{Framing, encode_chunk_head, encode_last_chunk};
 use crate::http::stream::Transport;
-use crate::http::{Body, BodyError, UNREAD_TIME};
+use crate::http::{Body, BodyError, UNREAD_LEN, UNREAD_TIME};
 
 /// The cause for which a connection ended early.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub(in crate::http) enum WriteError {
     /// An answer's body is not as long as announced.
     #[error("an answer's body is not as long as announced")]
     Length,
-    /// The client stopped reading its answer.
+    /// The client does not read its answer, or too slowly.
     #[error("the client does not read")]
     Unread,
 }
@@ -153,20 +153,20 @@ impl<IO: Transport> Writing<'_, IO> {
     }
 }
 
-/// Writes the output, as long as the client keeps reading.
+/// Writes the output, as long as the client takes [`UNREAD_LEN`] bytes of it within [`UNREAD_TIME`].
 fn poll_flush<IO: Transport>(
     wire: &mut Wire<IO>,
     cx: &mut Context<'_>,
     alarm: &mut Alarm,
 ) -> Poll<Result<(), WriteError>> {
-    let before = wire.written;
     match wire.poll_flush(cx) {
         Poll::Ready(flushed) => {
             alarm.clear();
             Poll::Ready(flushed.map_err(WriteError::Io))
         }
         Poll::Pending => {
-            if wire.written != before || !alarm.is_set() {
+            if !alarm.is_set() || wire.written >= wire.marked + UNREAD_LEN as u64 {
+                wire.marked = wire.written;
                 alarm.set(Instant::now() + UNREAD_TIME);
             }
             alarm.poll(cx).map(|()| Err(WriteError::Unread))
@@ -178,4 +178,44 @@ fn poll_flush<IO: Transport>(
 pub(super) async fn flush<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> Result<(), WriteError> {
     alarm.clear();
     poll_fn(|cx| poll_flush(&mut wire.lock(), cx, alarm)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::{Bytes, BytesMut};
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    const LARGE: usize = 64 * 1024;
+
+    /// Writes a large output to a client that reads `len` bytes at a time. Returns the number of bytes it got, and the result.
+    async fn written_to(len: usize) -> (usize, Result<(), WriteError>) {
+        let (near, mut far) = tokio::io::duplex(1);
+        let wire = Mutex::new(Wire::new(near, BytesMut::new()));
+        wire.lock().output.push(Bytes::from(vec![b'x'; LARGE]), b"");
+        let reading = tokio::spawn(async move {
+            let (mut part, mut read) = (vec![0; len], 0);
+            loop {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                match far.read_exact(&mut part).await {
+                    Ok(len) => read += len,
+                    Err(_) => return read,
+                }
+            }
+        });
+        let result = flush(&wire, &mut Alarm::default()).await;
+        drop(wire);
+        (reading.await.unwrap(), result)
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_a_byte_now_and_then_is_given_up_and_one_that_reads_to_the_end_is_not() {
+        let (read, result) = written_to(1).await;
+        assert!(matches!(result, Err(WriteError::Unread)) && read > 0 && read < UNREAD_LEN, "{read} bytes, {result:?}");
+        let (read, result) = written_to(4096).await;
+        assert!(result.is_ok() && read == LARGE, "{read} bytes, {result:?}");
+    }
 }

@@ -21,6 +21,7 @@ use super::message::{Fault, FieldLimits, KeepField, RequestHead, keep_all};
 use super::output::Output;
 use super::settings::{PeerSettings, WINDOW_DEFAULT, put_settings};
 use super::stream::{Progress, Stream, StreamError};
+use super::unread::Reading;
 
 /// The preface of a client (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -105,6 +106,8 @@ pub struct Connection {
     /// Number of unread bytes of tunnels that the connection's window does not count.
     pub(super) lent: usize,
     pub(super) send_window: i64,
+    /// Progress of the data that waits for this window.
+    pub(super) reading: Reading,
     /// Streams that have something to send and a window for it.
     pub(super) queue: VecDeque<u32>,
     /// Streams that wait for the window of the connection.
@@ -169,6 +172,7 @@ impl Connection {
             credit: 0,
             lent: 0,
             send_window: i64::from(WINDOW_DEFAULT),
+            reading: Reading::default(),
             queue: VecDeque::new(),
             blocked: Vec::new(),
             said_last: None,
@@ -232,13 +236,6 @@ impl Connection {
     /// Returns the peer's GOAWAY, if it has sent one: the last stream that it processes, and its reason.
     pub fn peer_go_away(&self) -> Option<(u32, Reason)> {
         self.go_away
-    }
-
-    /// Returns the longest time for which data has waited for the peer's windows, or for its reading, tunnels excepted. Time is
-    /// that of the last [`Connection::receive`] or [`Connection::set_now`].
-    pub fn unread_for(&self) -> Duration {
-        let waiting = self.streams.iter().filter(|stream| !stream.pending.is_empty() && !stream.is_tunnel);
-        waiting.map(|stream| self.now.saturating_sub(stream.moved_at)).max().unwrap_or_default()
     }
 
     /// Sets the time since the connection began.

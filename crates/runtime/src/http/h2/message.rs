@@ -203,11 +203,8 @@ impl Collector {
             let scheme = match scheme {
                 hpack::Scheme::Http => Scheme::HTTP,
                 hpack::Scheme::Https => Scheme::HTTPS,
-                hpack::Scheme::Other(_) if is_connect => return malformed("an extended CONNECT of another scheme"),
-                hpack::Scheme::Other(text) => match Scheme::try_from(&text[..]) {
-                    Ok(scheme) => scheme,
-                    Err(_) => return malformed(":scheme is no scheme"),
-                },
+                // A gateway that translates no other scheme has no resource of it (RFC 9113 section 8.3.1).
+                hpack::Scheme::Other(_) => return malformed(":scheme is neither http nor https"),
             };
             let Ok(path) = PathAndQuery::from_maybe_shared(path) else { return malformed(":path is no path") };
             parts.path_and_query = Some(path);
@@ -332,6 +329,22 @@ mod tests {
             fields[3] = Field::Path(Bytes::from_static(path.as_bytes()));
             fields[0] = Field::Method(Method::OPTIONS);
             assert_eq!(collected(fields).into_request().is_ok(), is_path, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_scheme_is_http_or_https_with_and_without_an_authority() {
+        for (scheme, is_allowed) in [
+            (hpack::Scheme::Http, true),
+            (hpack::Scheme::Https, true),
+            (hpack::Scheme::Other("ftp".into()), false),
+            (hpack::Scheme::Other("".into()), false),
+        ] {
+            let mut fields = get();
+            fields[1] = Field::Scheme(scheme.clone());
+            assert_eq!(collected(fields.clone()).into_request().is_ok(), is_allowed, "{scheme:?}");
+            fields.remove(2);
+            assert_eq!(collected(fields).into_request().is_ok(), is_allowed, "{scheme:?} without :authority");
         }
     }
 

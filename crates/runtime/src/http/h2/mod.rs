@@ -29,7 +29,10 @@ mod tests_client;
 mod tests_hostile;
 #[cfg(test)]
 mod tests_tunnel;
+#[cfg(test)]
+mod tests_unread;
 mod tunnel;
+mod unread;
 
 use std::cell::RefCell;
 use std::io;

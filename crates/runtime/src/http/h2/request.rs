@@ -4,7 +4,7 @@ use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode, Version};
 
 use super::RequestHead;
-use crate::http::h1::{Setup, is_host};
+use crate::http::h1::{Setup, expects_continue, is_host};
 use crate::http::{ExtendedConnect, Interim, RequestBody};
 
 /// Makes the request that the service sees.
@@ -30,9 +30,10 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Rejects requests that HTTP/1 rejects and RFC 9113 does not: two lengths, a target that is neither a path nor the `*` of
-/// OPTIONS (section 8.3.1), one with bytes that must be percent-encoded, which a service may decode to another one, and a `Host`
-/// that differs from `:authority`; and an extended CONNECT with a length, whose data is no content (RFC 9110 section 9.3.6).
+/// Rejects requests that HTTP/1 rejects and RFC 9113 does not: two lengths, an expectation other than 100-continue, a target that
+/// is neither a path nor the `*` of OPTIONS (section 8.3.1), one with bytes that must be percent-encoded, which a service may
+/// decode to another one, and a `Host` that differs from `:authority`; and an extended CONNECT with a length, whose data is no
+/// content (RFC 9110 section 9.3.6).
 pub(super) fn check(head: &RequestHead) -> Result<(), (StatusCode, &'static str)> {
     let refused = |why| Err((StatusCode::BAD_REQUEST, why));
     if head.headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
@@ -40,6 +41,9 @@ pub(super) fn check(head: &RequestHead) -> Result<(), (StatusCode, &'static str)
     }
     if head.protocol.is_some() && head.headers.contains_key(CONTENT_LENGTH) {
         return refused("Content-Length of an extended CONNECT");
+    }
+    if let Err(fault) = expects_continue(&head.headers) {
+        return Err((fault.status(), "an unknown expectation"));
     }
     let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     let is_form = match head.method {

@@ -23,7 +23,7 @@ use super::{Arrival, Config, Connection, FieldLimits, Role, poll_read};
 use crate::http::body::BodyRefusal;
 use crate::http::h1::{Setup, Source, without_barred};
 use crate::http::stream::Transport;
-use crate::http::{Body, BodyError, RequestBody, UNREAD_TIME};
+use crate::http::{Body, BodyError, RequestBody, UNREAD_LEN, UNREAD_TIME};
 
 /// Largest amount of unread data of all request bodies of a connection, and of one, in bytes.
 const WINDOW: u32 = 1024 * 1024;
@@ -140,7 +140,7 @@ struct Watch {
     idle_since: Option<Instant>,
     /// Time since which a head is arriving, and the number of frames before it.
     amid_head_since: Option<(Instant, u64)>,
-    /// Time since which the output made no progress, and the number of bytes written by then.
+    /// Time since which fewer than [`UNREAD_LEN`] bytes of the output were written, and the number of bytes written by then.
     stuck: Option<(Instant, u64)>,
     pinged_at: Option<Instant>,
     stopped_at: Option<Instant>,
@@ -237,12 +237,14 @@ impl Driver<'_> {
         let is_over = |since: Option<Instant>, time: Duration| since.is_some_and(|since| now - since >= time);
         let mut connection = self.connection.lock();
         connection.set_now(now - self.began);
-        if connection.unread_for() > UNREAD_TIME {
+        if !connection.end_unread(UNREAD_TIME) {
             return Err("the client does not read its answers".into());
         }
         self.watch.stuck = match (connection.has_output(), self.watch.stuck) {
             (false, _) => None,
-            (true, Some((since, written))) if written == connection.written => Some((since, written)),
+            (true, Some((since, written))) if connection.written < written + UNREAD_LEN as u64 => {
+                Some((since, written))
+            }
             (true, _) => Some((now, connection.written)),
         };
         if is_over(self.watch.stuck.map(|(since, _)| since), UNREAD_TIME) {

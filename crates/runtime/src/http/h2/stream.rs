@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::task::Waker;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 
 use super::error::{ConnectionError, Reason};
 use super::message::ResponseHead;
+use super::unread::Reading;
 
 /// Longest part of a body that is copied if it stays unread, in bytes. A longer one keeps at most eight times its length: a read.
 const PART_COPIED_MAX: usize = 8 * 1024;
@@ -102,8 +102,8 @@ pub(super) struct Stream {
     pub(super) finish: Finish,
     /// True while it is in the connection's queue of streams that can send.
     pub(super) is_queued: bool,
-    /// Time at which pending data last made progress.
-    pub(super) moved_at: Duration,
+    /// Progress of the pending data.
+    pub(super) reading: Reading,
     /// The task that waits for the peer's message.
     pub(super) reader: Option<Waker>,
     /// The task that waits for room, or for the end of the stream.
@@ -136,7 +136,7 @@ impl Stream {
             pending_len: 0,
             finish: Finish::Open,
             is_queued: false,
-            moved_at: Duration::ZERO,
+            reading: Reading::default(),
             reader: None,
             writer: None,
         }

@@ -264,25 +264,6 @@ fn bytes_in_any_pieces_are_received_as_the_same_messages() {
 }
 
 #[test]
-fn data_that_the_peer_never_takes_is_seen_and_progress_counts() {
-    let mut pair = Pair::new();
-    let id = pair.client.open(&post("/"), true);
-    pair.talk();
-    pair.server.respond(id, StatusCode::OK, &HeaderMap::new(), false);
-    pair.server.send(id, Bytes::from(vec![0; 200_000]), true);
-    pair.talk();
-    pair.server.set_now(Duration::from_secs(9));
-    assert_eq!(pair.server.unread_for(), Duration::from_secs(9));
-    let _ = read(&mut pair.client, id);
-    pair.talk();
-    pair.server.set_now(Duration::from_secs(9));
-    let _ = read(&mut pair.client, id);
-    pair.talk();
-    assert!(pair.server.unread_for() < Duration::from_secs(10));
-    pair.server.drop_writer(id, Reason::Cancel);
-}
-
-#[test]
 fn input_may_come_from_a_shared_buffer_and_data_that_nobody_wants_is_not_kept() {
     let mut pair = Pair::new();
     let id = pair.client.open(&post("/"), true);

@@ -212,7 +212,7 @@ fn a_tunnel_that_is_not_read_is_reset_once_it_leaves_no_window_and_not_before() 
 }
 
 #[test]
-fn a_client_that_does_not_read_a_tunnel_does_not_end_its_connection() {
+fn a_tunnel_that_its_client_does_not_read_is_left_to_its_idle_time() {
     for is_tunnel in [true, false] {
         let mut hostile = Hostile::with(TUNNELS);
         open(&mut hostile, 1, 0);
@@ -225,7 +225,8 @@ fn a_client_that_does_not_read_a_tunnel_does_not_end_its_connection() {
         hostile.server.send(id, Bytes::from(vec![0; 100_000]), false);
         output(&mut hostile.server);
         hostile.server.set_now(Duration::from_secs(90));
-        assert_eq!(hostile.server.unread_for().is_zero(), is_tunnel);
+        assert!(hostile.server.end_unread(Duration::from_secs(60)));
+        assert_eq!(hostile.reset(id).is_none(), is_tunnel);
     }
 }
 
