@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -17,6 +18,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::StdError;
+use tonic::metadata::GRPC_CONTENT_TYPE;
 use tonic_prost::{ProstCodec, ProstDecoder};
 
 use crate::call::Call;
@@ -25,6 +27,8 @@ use crate::operation::AAD_LEN_MAX;
 use crate::service::NO_ROOM;
 use crate::{Refusal, Result};
 
+/// Length of the prefix of a gRPC message: a byte of flags, and the length of the message.
+const PREFIX_LEN: usize = 5;
 /// Longest request, in bytes; a longer one gets 11.
 pub(super) const REQUEST_MAX: usize = 2 * 1024 * 1024;
 /// Longest answer, in bytes: a batch's outputs with their descriptors.
@@ -146,6 +150,8 @@ fn is_web_url(text: &str) -> bool {
 /// Body of a request, with bounds on its length and time.
 pub(super) struct RequestBody<B> {
     body: B,
+    /// A frame that was read, and is still to be returned.
+    peeked: Option<Frame<Bytes>>,
     call: Arc<Call>,
     len: usize,
     arrival: Duration,
@@ -155,7 +161,7 @@ pub(super) struct RequestBody<B> {
 
 impl<B> RequestBody<B> {
     pub(super) fn new(body: B, call: Arc<Call>) -> RequestBody<B> {
-        RequestBody { body, call, len: 0, arrival: ARRIVAL, late: None }
+        RequestBody { body, peeked: None, call, len: 0, arrival: ARRIVAL, late: None }
     }
 
     fn read(&mut self, len: usize) -> Result<(), Status> {
@@ -167,17 +173,40 @@ impl<B> RequestBody<B> {
     }
 }
 
-impl<B: HttpBody + Unpin> HttpBody for RequestBody<B>
-where
-    B::Error: Into<StdError>,
-{
-    type Data = B::Data;
+impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> RequestBody<B> {
+    /// Returns the message of a request that has arrived whole and in one piece, as most do: it is decoded in place. `None` for
+    /// any other request, and for one that is wrong: the body still returns all of it.
+    pub(super) fn whole<M: Message + Default>(&mut self, cx: &mut Context<'_>) -> Option<M> {
+        let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut *self).poll_frame(cx) else { return None };
+        let message = frame.data_ref().filter(|_| self.body.is_end_stream()).and_then(|data| message_of(data));
+        if message.is_none() {
+            self.peeked = Some(frame);
+        }
+        message
+    }
+}
+
+/// Decodes a single message without compression. `None` if it is anything else.
+fn message_of<M: Message + Default>(data: &[u8]) -> Option<M> {
+    let ([0, len @ ..], message) = data.split_first_chunk::<PREFIX_LEN>()? else { return None };
+    let is_whole = u32::from_be_bytes(*len) as usize == message.len() && message.len() <= REQUEST_MAX;
+    if !is_whole || (message.len() > LEN_SAFE && has_too_many(message)) {
+        return None;
+    }
+    M::decode(message).ok()
+}
+
+impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> HttpBody for RequestBody<B> {
+    type Data = Bytes;
     type Error = StdError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, StdError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        if let Some(frame) = self.peeked.take() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                let read = self.read(frame.data_ref().map_or(0, Buf::remaining));
+                let read = self.read(frame.data_ref().map_or(0, Bytes::len));
                 Poll::Ready(Some(read.map(|()| frame).map_err(StdError::from)))
             }
             Poll::Ready(Some(Err(err))) => Poll::Ready(Some(Err(err.into()))),
@@ -197,12 +226,44 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.peeked.is_none() && self.body.is_end_stream()
     }
+}
 
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+/// The body of an answer of one message: its bytes, then the status of success.
+#[derive(Debug)]
+struct SingleMessage(Option<Bytes>);
+
+impl HttpBody for SingleMessage {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = match self.0.take() {
+            Some(data) => Frame::data(data),
+            None => {
+                let status = (Status::GRPC_STATUS, HeaderValue::from_static("0"));
+                Frame::trailers(HeaderMap::from_iter([status]))
+            }
+        };
+        Poll::Ready(Some(Ok(frame)))
     }
+}
+
+/// Creates the answer of one message.
+pub(super) fn answer_of(message: &impl Message) -> http::Response<Body> {
+    let len = message.encoded_len();
+    let Some(prefix) = u32::try_from(len).ok().filter(|_| len <= ANSWER_MAX) else {
+        return Status::out_of_range(format!("the answer has {len} bytes, more than {ANSWER_MAX}")).into_http();
+    };
+    let mut bytes = BytesMut::with_capacity(PREFIX_LEN + len);
+    bytes.put_u8(0);
+    bytes.put_u32(prefix);
+    // It fails only for a buffer that cannot grow.
+    let _ = message.encode(&mut bytes);
+    let mut answer = http::Response::new(Body::new(SingleMessage(Some(bytes.freeze()))));
+    answer.headers_mut().insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
+    answer
 }
 
 /// The body of an answer. It holds its call's share, and so does each of its bytes until the connection has written it.
@@ -219,12 +280,13 @@ impl Answer {
 }
 
 impl HttpBody for Answer {
-    type Data = AnswerBytes;
+    type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<AnswerBytes>, Status>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let next = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        let held = |bytes| AnswerBytes { bytes, _call: self.call.clone() };
+        // A connection drops the body before it has written the last bytes: they hold the share themselves.
+        let held = |bytes| Bytes::from_owner(AnswerBytes { bytes, _call: self.call.clone() });
         Poll::Ready(next.map(|next| next.map(|frame| frame.map_data(held))))
     }
 
@@ -237,25 +299,15 @@ impl HttpBody for Answer {
     }
 }
 
-/// Bytes of an answer. HTTP/2 takes all of a frame once the reader's window has room for one byte, and drops the body before it has
-/// written them: they hold the share themselves.
-#[derive(Debug)]
-pub struct AnswerBytes {
+/// Bytes of an answer, with the call whose share of memory they are.
+struct AnswerBytes {
     bytes: Bytes,
     _call: Arc<Call>,
 }
 
-impl Buf for AnswerBytes {
-    fn remaining(&self) -> usize {
-        self.bytes.remaining()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.bytes.chunk()
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
+impl AsRef<[u8]> for AnswerBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
