@@ -150,8 +150,8 @@ fn is_web_url(text: &str) -> bool {
 /// Body of a request, with bounds on its length and time.
 pub(super) struct RequestBody<B> {
     body: B,
-    /// A frame that was read, and is still to be returned.
-    peeked: Option<Frame<Bytes>>,
+    /// A frame that was read, or the error in its place, and is still to be returned.
+    peeked: Option<Result<Frame<Bytes>, StdError>>,
     call: Arc<Call>,
     len: usize,
     arrival: Duration,
@@ -177,8 +177,9 @@ impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> RequestBody<B> {
     /// Returns the message of a request that has arrived whole and in one piece, as most do: it is decoded in place. `None` for
     /// any other request, and for one that is wrong: the body still returns all of it.
     pub(super) fn whole<M: Message + Default>(&mut self, cx: &mut Context<'_>) -> Option<M> {
-        let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut *self).poll_frame(cx) else { return None };
-        let message = frame.data_ref().filter(|_| self.body.is_end_stream()).and_then(|data| message_of(data));
+        let Poll::Ready(Some(frame)) = Pin::new(&mut *self).poll_frame(cx) else { return None };
+        let data = frame.as_ref().ok().and_then(Frame::data_ref).filter(|_| self.body.is_end_stream());
+        let message = data.and_then(|data| message_of(data));
         if message.is_none() {
             self.peeked = Some(frame);
         }
@@ -202,7 +203,7 @@ impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> HttpBody for Requ
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         if let Some(frame) = self.peeked.take() {
-            return Poll::Ready(Some(Ok(frame)));
+            return Poll::Ready(Some(frame));
         }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
@@ -232,21 +233,26 @@ impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> HttpBody for Requ
 
 /// The body of an answer of one message: its bytes, then the status of success.
 #[derive(Debug)]
-struct SingleMessage(Option<Bytes>);
+struct SingleMessage {
+    data: Option<Bytes>,
+    has_ended: bool,
+}
 
 impl HttpBody for SingleMessage {
     type Data = Bytes;
     type Error = Status;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let frame = match self.0.take() {
-            Some(data) => Frame::data(data),
-            None => {
-                let status = (Status::GRPC_STATUS, HeaderValue::from_static("0"));
-                Frame::trailers(HeaderMap::from_iter([status]))
-            }
-        };
-        Poll::Ready(Some(Ok(frame)))
+        if let Some(data) = self.data.take() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        let status = (Status::GRPC_STATUS, HeaderValue::from_static("0"));
+        let trailers = (!std::mem::replace(&mut self.has_ended, true)).then(|| HeaderMap::from_iter([status]));
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.has_ended
     }
 }
 
@@ -261,7 +267,7 @@ pub(super) fn answer_of(message: &impl Message) -> http::Response<Body> {
     bytes.put_u32(prefix);
     // It fails only for a buffer that cannot grow.
     let _ = message.encode(&mut bytes);
-    let mut answer = http::Response::new(Body::new(SingleMessage(Some(bytes.freeze()))));
+    let mut answer = http::Response::new(Body::new(SingleMessage { data: Some(bytes.freeze()), has_ended: false }));
     answer.headers_mut().insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
     answer
 }
