@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use bytes::{Buf, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -18,7 +17,6 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::StdError;
-use tonic::metadata::GRPC_CONTENT_TYPE;
 use tonic_prost::{ProstCodec, ProstDecoder};
 
 use crate::call::Call;
@@ -28,7 +26,7 @@ use crate::service::NO_ROOM;
 use crate::{Refusal, Result};
 
 /// Length of the prefix of a gRPC message: a byte of flags, and the length of the message.
-const PREFIX_LEN: usize = 5;
+pub(super) const PREFIX_LEN: usize = 5;
 /// Longest request, in bytes; a longer one gets 11.
 pub(super) const REQUEST_MAX: usize = 2 * 1024 * 1024;
 /// Longest answer, in bytes: a batch's outputs with their descriptors.
@@ -229,47 +227,6 @@ impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> HttpBody for Requ
     fn is_end_stream(&self) -> bool {
         self.peeked.is_none() && self.body.is_end_stream()
     }
-}
-
-/// The body of an answer of one message: its bytes, then the status of success.
-#[derive(Debug)]
-struct SingleMessage {
-    data: Option<Bytes>,
-    has_ended: bool,
-}
-
-impl HttpBody for SingleMessage {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if let Some(data) = self.data.take() {
-            return Poll::Ready(Some(Ok(Frame::data(data))));
-        }
-        let status = (Status::GRPC_STATUS, HeaderValue::from_static("0"));
-        let trailers = (!std::mem::replace(&mut self.has_ended, true)).then(|| HeaderMap::from_iter([status]));
-        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.has_ended
-    }
-}
-
-/// Creates the answer of one message.
-pub(super) fn answer_of(message: &impl Message) -> http::Response<Body> {
-    let len = message.encoded_len();
-    let Some(prefix) = u32::try_from(len).ok().filter(|_| len <= ANSWER_MAX) else {
-        return Status::out_of_range(format!("the answer has {len} bytes, more than {ANSWER_MAX}")).into_http();
-    };
-    let mut bytes = BytesMut::with_capacity(PREFIX_LEN + len);
-    bytes.put_u8(0);
-    bytes.put_u32(prefix);
-    // It fails only for a buffer that cannot grow.
-    let _ = message.encode(&mut bytes);
-    let mut answer = http::Response::new(Body::new(SingleMessage { data: Some(bytes.freeze()), has_ended: false }));
-    answer.headers_mut().insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
-    answer
 }
 
 /// The body of an answer. It holds its call's share, and so does each of its bytes until the connection has written it.

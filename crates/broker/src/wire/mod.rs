@@ -5,6 +5,7 @@ mod bounds;
 mod certificate;
 mod dev;
 mod health;
+mod message;
 mod open;
 mod v1;
 mod w0;
@@ -26,8 +27,9 @@ use tonic::codegen::StdError;
 use tonic::server::{Grpc, ServerStreamingService, UnaryService};
 use tonic::{Code, Request, Response, Status};
 
-use self::bounds::{ANSWER_MAX, BoundedCodec, CALL_LEN, REQUEST_MAX, RequestBody, answer_of};
+use self::bounds::{ANSWER_MAX, BoundedCodec, CALL_LEN, REQUEST_MAX, RequestBody};
 use self::dev::Dev;
+use self::message::answer_of;
 use crate::Result;
 use crate::benchmark::Inputs;
 use crate::call::Call;
