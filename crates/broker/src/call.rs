@@ -181,7 +181,7 @@ impl Call {
                     self,
                     $level,
                     "finished call",
-                    "grpc.code" = code_name(code).as_str(),
+                    "grpc.code" = code_name(code),
                     "grpc.error" = Some(text).filter(|text| !text.is_empty()),
                     "grpc.time_ms" = took.as_secs_f64() * 1000.0
                 )
@@ -197,9 +197,9 @@ impl Call {
         let method = self.method.name;
         let profile = self.profile.get().cloned().unwrap_or_default();
         let status = code_name(code);
-        metrics::counter!("crypto_requests_total", "rpc_method" => method, "profile" => profile.clone(), "status" => status.clone())
+        metrics::counter!("crypto_requests_total", "rpc_method" => method, "profile" => profile.clone(), "status" => status)
             .increment(1);
-        metrics::histogram!("crypto_request_duration_seconds", "rpc_method" => method, "status" => status.clone())
+        metrics::histogram!("crypto_request_duration_seconds", "rpc_method" => method, "status" => status)
             .record(seconds);
         if let Some(bytes) = self.bytes_in.get() {
             metrics::counter!("crypto_operation_bytes_processed_total", "rpc_method" => method).increment(*bytes);
@@ -264,11 +264,25 @@ fn module() -> (&'static str, &'static str) {
 }
 
 /// Name of a code, as Go's gRPC prints it.
-fn code_name(code: tonic::Code) -> String {
+fn code_name(code: tonic::Code) -> &'static str {
     match code {
-        tonic::Code::Ok => "OK".into(),
-        tonic::Code::Cancelled => "Canceled".into(),
-        code => format!("{code:?}"),
+        tonic::Code::Ok => "OK",
+        tonic::Code::Cancelled => "Canceled",
+        tonic::Code::Unknown => "Unknown",
+        tonic::Code::InvalidArgument => "InvalidArgument",
+        tonic::Code::DeadlineExceeded => "DeadlineExceeded",
+        tonic::Code::NotFound => "NotFound",
+        tonic::Code::AlreadyExists => "AlreadyExists",
+        tonic::Code::PermissionDenied => "PermissionDenied",
+        tonic::Code::ResourceExhausted => "ResourceExhausted",
+        tonic::Code::FailedPrecondition => "FailedPrecondition",
+        tonic::Code::Aborted => "Aborted",
+        tonic::Code::OutOfRange => "OutOfRange",
+        tonic::Code::Unimplemented => "Unimplemented",
+        tonic::Code::Internal => "Internal",
+        tonic::Code::Unavailable => "Unavailable",
+        tonic::Code::DataLoss => "DataLoss",
+        tonic::Code::Unauthenticated => "Unauthenticated",
     }
 }
 

@@ -9,6 +9,7 @@ pub mod benchmark;
 mod call;
 pub mod callers;
 pub mod certificate;
+mod connection;
 mod folders;
 pub mod hash;
 pub mod keys;

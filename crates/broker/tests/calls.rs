@@ -249,6 +249,37 @@ async fn an_answer_counts_until_it_is_written_though_its_reader_takes_a_byte_of_
     assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
 }
 
+#[tokio::test]
+async fn a_request_in_pieces_gets_the_answer_of_a_whole_one() {
+    let (_ground, wires) = wires(Options::CALLS_MEMORY);
+    let request = hash(vec![vec![7; 64]]);
+    let bytes = async |answer: http::Response<Answer>| {
+        let whole = answer.into_body().collect().await.unwrap();
+        (whole.trailers().unwrap()["grpc-status"].clone(), whole.to_bytes())
+    };
+    let whole = bytes(ask(&wires, HASH, None, Full::new(Bytes::from(request.clone()))).await.1).await;
+    assert_eq!(whole.0, "0");
+    for at in [1, 5, 20, request.len()] {
+        let pieces = [&request[..at], &request[at..]].map(|piece| Ok::<_, Status>(Frame::data(piece.to_vec().into())));
+        let answer = ask(&wires, HASH, None, StreamBody::new(tokio_stream::iter(pieces))).await.1;
+        assert_eq!(bytes(answer).await, whole, "{at}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_over_their_bound_get_431_and_the_connection_serves_on() {
+    let (ground, wires) = wires(Options::CALLS_MEMORY);
+    let (path, server) = serve(wires, &ground, Limits::default());
+    let mut sender = connect(&path).await;
+    let request = || over_socket(Full::new(Bytes::from(hash(vec![vec![7; 64]]))));
+    let mut large = request();
+    large.headers_mut().insert("x-large", http::HeaderValue::from_bytes(&[b'a'; 17 * 1024]).unwrap());
+    assert_eq!(sender.send_request(large).await.unwrap().status(), 431);
+    assert_eq!(sender.send_request(request()).await.unwrap().status(), 200);
+    drop(sender);
+    assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_and_half_open_connections_block_no_other_client() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

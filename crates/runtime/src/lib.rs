@@ -10,6 +10,11 @@ pub mod clock;
 pub mod config;
 #[cfg(feature = "http")]
 pub mod http;
+/// HTTP/2 alone, for a build without listeners and TLS.
+#[cfg(all(feature = "h2", not(feature = "http")))]
+pub mod http {
+    pub mod h2;
+}
 pub mod listener;
 pub mod log_tail;
 pub mod output;

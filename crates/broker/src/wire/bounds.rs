@@ -25,6 +25,8 @@ use crate::operation::AAD_LEN_MAX;
 use crate::service::NO_ROOM;
 use crate::{Refusal, Result};
 
+/// Length of the prefix of a gRPC message: a byte of flags, and the length of the message.
+pub(super) const PREFIX_LEN: usize = 5;
 /// Longest request, in bytes; a longer one gets 11.
 pub(super) const REQUEST_MAX: usize = 2 * 1024 * 1024;
 /// Longest answer, in bytes: a batch's outputs with their descriptors.
@@ -146,6 +148,8 @@ fn is_web_url(text: &str) -> bool {
 /// Body of a request, with bounds on its length and time.
 pub(super) struct RequestBody<B> {
     body: B,
+    /// A frame that was read, or the error in its place, and is still to be returned.
+    peeked: Option<Result<Frame<Bytes>, StdError>>,
     call: Arc<Call>,
     len: usize,
     arrival: Duration,
@@ -155,7 +159,7 @@ pub(super) struct RequestBody<B> {
 
 impl<B> RequestBody<B> {
     pub(super) fn new(body: B, call: Arc<Call>) -> RequestBody<B> {
-        RequestBody { body, call, len: 0, arrival: ARRIVAL, late: None }
+        RequestBody { body, peeked: None, call, len: 0, arrival: ARRIVAL, late: None }
     }
 
     fn read(&mut self, len: usize) -> Result<(), Status> {
@@ -167,17 +171,41 @@ impl<B> RequestBody<B> {
     }
 }
 
-impl<B: HttpBody + Unpin> HttpBody for RequestBody<B>
-where
-    B::Error: Into<StdError>,
-{
-    type Data = B::Data;
+impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> RequestBody<B> {
+    /// Returns the message of a request that has arrived whole and in one piece, as most do: it is decoded in place. `None` for
+    /// any other request, and for one that is wrong: the body still returns all of it.
+    pub(super) fn whole<M: Message + Default>(&mut self, cx: &mut Context<'_>) -> Option<M> {
+        let Poll::Ready(Some(frame)) = Pin::new(&mut *self).poll_frame(cx) else { return None };
+        let data = frame.as_ref().ok().and_then(Frame::data_ref).filter(|_| self.body.is_end_stream());
+        let message = data.and_then(|data| message_of(data));
+        if message.is_none() {
+            self.peeked = Some(frame);
+        }
+        message
+    }
+}
+
+/// Decodes a single message without compression. `None` if it is anything else.
+fn message_of<M: Message + Default>(data: &[u8]) -> Option<M> {
+    let ([0, len @ ..], message) = data.split_first_chunk::<PREFIX_LEN>()? else { return None };
+    let is_whole = u32::from_be_bytes(*len) as usize == message.len() && message.len() <= REQUEST_MAX;
+    if !is_whole || (message.len() > LEN_SAFE && has_too_many(message)) {
+        return None;
+    }
+    M::decode(message).ok()
+}
+
+impl<B: HttpBody<Data = Bytes, Error: Into<StdError>> + Unpin> HttpBody for RequestBody<B> {
+    type Data = Bytes;
     type Error = StdError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, StdError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        if let Some(frame) = self.peeked.take() {
+            return Poll::Ready(Some(frame));
+        }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                let read = self.read(frame.data_ref().map_or(0, Buf::remaining));
+                let read = self.read(frame.data_ref().map_or(0, Bytes::len));
                 Poll::Ready(Some(read.map(|()| frame).map_err(StdError::from)))
             }
             Poll::Ready(Some(Err(err))) => Poll::Ready(Some(Err(err.into()))),
@@ -197,11 +225,7 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.peeked.is_none() && self.body.is_end_stream()
     }
 }
 
@@ -219,12 +243,13 @@ impl Answer {
 }
 
 impl HttpBody for Answer {
-    type Data = AnswerBytes;
+    type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<AnswerBytes>, Status>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let next = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        let held = |bytes| AnswerBytes { bytes, _call: self.call.clone() };
+        // A connection drops the body before it has written the last bytes: they hold the share themselves.
+        let held = |bytes| Bytes::from_owner(AnswerBytes { bytes, _call: self.call.clone() });
         Poll::Ready(next.map(|next| next.map(|frame| frame.map_data(held))))
     }
 
@@ -237,25 +262,15 @@ impl HttpBody for Answer {
     }
 }
 
-/// Bytes of an answer. HTTP/2 takes all of a frame once the reader's window has room for one byte, and drops the body before it has
-/// written them: they hold the share themselves.
-#[derive(Debug)]
-pub struct AnswerBytes {
+/// Bytes of an answer, with the call whose share of memory they are.
+struct AnswerBytes {
     bytes: Bytes,
     _call: Arc<Call>,
 }
 
-impl Buf for AnswerBytes {
-    fn remaining(&self) -> usize {
-        self.bytes.remaining()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.bytes.chunk()
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
+impl AsRef<[u8]> for AnswerBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

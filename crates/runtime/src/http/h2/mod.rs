@@ -4,6 +4,7 @@
 //! The value knows no socket, no clock and no meaning of a header beyond framing. Priorities are ignored, and nothing is pushed.
 
 mod block;
+#[cfg(feature = "http")]
 mod client;
 mod connection;
 mod control;
@@ -16,16 +17,18 @@ mod message;
 mod output;
 mod read;
 mod receive;
+#[cfg(feature = "http")]
 mod request;
 mod send;
+#[cfg(feature = "http")]
 mod server;
 mod settings;
 mod stream;
-#[cfg(test)]
+#[cfg(all(test, feature = "http"))]
 mod tests;
-#[cfg(test)]
+#[cfg(all(test, feature = "http"))]
 mod tests_client;
-#[cfg(test)]
+#[cfg(all(test, feature = "http"))]
 mod tests_hostile;
 #[cfg(test)]
 mod tests_tunnel;
@@ -42,10 +45,12 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, ReadBuf};
 
+#[cfg(feature = "http")]
 pub use client::{DriveError, Exchange, ExchangeError, Sender, connect};
 pub use connection::{Arrival, Config, Connection, PREFACE, Piece, Role};
 pub use error::{ConnectionError, Reason};
 pub use message::{Fault, FieldLimits, RequestHead, ResponseHead};
+#[cfg(feature = "http")]
 pub(super) use server::serve;
 pub use stream::StreamError;
 pub use tunnel::Tunnel;
@@ -59,7 +64,10 @@ thread_local! {
 }
 
 /// Reads the available input and appends it to `input`, which has no memory while it waits; returns 0 at the end.
-fn poll_read<IO>(io: &mut IO, cx: &mut Context<'_>, input: &mut BytesMut) -> Poll<io::Result<usize>>
+///
+/// # Errors
+/// Those of the stream.
+pub fn poll_read<IO>(io: &mut IO, cx: &mut Context<'_>, input: &mut BytesMut) -> Poll<io::Result<usize>>
 where
     IO: AsyncRead + Unpin,
 {

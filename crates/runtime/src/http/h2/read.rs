@@ -64,6 +64,12 @@ impl Connection {
         })
     }
 
+    /// Returns the length of the data of a message that has arrived whole, and was not read yet. `None` while more is to come.
+    pub fn whole_len(&mut self, id: u32) -> Option<usize> {
+        let stream = self.stream(id).filter(|stream| stream.received == Progress::All)?;
+        Some(stream.data.iter().map(bytes::Bytes::len).sum())
+    }
+
     /// Drops the data of the peer's message as it arrives: only its end and its trailers are read.
     pub fn skip_data(&mut self, id: u32) {
         let Some(stream) = self.stream(id) else { return };
