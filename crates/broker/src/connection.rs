@@ -137,6 +137,7 @@ fn config(limits: &Limits) -> Config {
         connection_window: CONNECTION_WINDOW,
         fields: FieldLimits { bytes_max: HEADERS_MAX, fields_max: FIELDS_MAX },
         pending_max: PENDING_MAX,
+        connect_protocol: false,
     }
 }
 

@@ -26,10 +26,8 @@ pub use origin::{ExtendedConnect, FromTrustedProxy, Interim, Origin, Peer, Raw, 
 pub use serve::{Listening, serve};
 pub use stream::Stream;
 
-/// Longest time in which a peer may take fewer than [`UNREAD_LEN`] bytes of an answer that waits for nothing but the peer.
+/// Longest time in which a peer may take fewer than [`h2::UNREAD_LEN`] bytes of an answer that waits for nothing but the peer.
 const UNREAD_TIME: Duration = if cfg!(test) { Duration::from_millis(600) } else { Duration::from_secs(60) };
-/// Number of bytes of a waiting answer that a peer must take within [`UNREAD_TIME`]: 17 bytes a second.
-const UNREAD_LEN: usize = 1024;
 /// Time that a connection without a request stays open after shutdown began.
 const IDLE_GRACE: Duration = Duration::from_millis(250);
 

@@ -17,8 +17,9 @@ use super::answer::{self, Plan};
 use super::server::DISCARD_MAX;
 use super::wire::Wire;
 use super::{Framing, encode_chunk_head, encode_last_chunk};
+use crate::http::h2::UNREAD_LEN;
 use crate::http::stream::Transport;
-use crate::http::{Body, BodyError, UNREAD_LEN, UNREAD_TIME};
+use crate::http::{Body, BodyError, UNREAD_TIME};
 
 /// The cause for which a connection ended early.
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,7 @@ mod client;
 mod connection;
 mod control;
 mod error;
+#[cfg(feature = "http")]
 mod exchange;
 mod flood;
 mod frame;
@@ -30,9 +31,9 @@ mod tests;
 mod tests_client;
 #[cfg(all(test, feature = "http"))]
 mod tests_hostile;
-#[cfg(test)]
+#[cfg(all(test, feature = "http"))]
 mod tests_tunnel;
-#[cfg(test)]
+#[cfg(all(test, feature = "http"))]
 mod tests_unread;
 mod tunnel;
 mod unread;
@@ -54,6 +55,7 @@ pub use message::{Fault, FieldLimits, RequestHead, ResponseHead};
 pub(super) use server::serve;
 pub use stream::StreamError;
 pub use tunnel::Tunnel;
+pub use unread::UNREAD_LEN;
 
 /// Length of a read, in bytes: several frames of the largest size.
 const SCRATCH_LEN: usize = 64 * 1024;

@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::exchange::exchange;
-use super::{Arrival, Config, Connection, FieldLimits, Role, poll_read};
+use super::{Arrival, Config, Connection, FieldLimits, Role, UNREAD_LEN, poll_read};
 use crate::http::body::BodyRefusal;
 use crate::http::h1::{Setup, Source, without_barred};
 use crate::http::stream::Transport;
-use crate::http::{Body, BodyError, RequestBody, UNREAD_LEN, UNREAD_TIME};
+use crate::http::{Body, BodyError, RequestBody, UNREAD_TIME};
 
 /// Largest amount of unread data of all request bodies of a connection, and of one, in bytes.
 const WINDOW: u32 = 1024 * 1024;

@@ -7,8 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 
 use super::tests::{CONFIG, cx, output};
-use super::{Connection, PREFACE, Reason, Role, StreamError};
-use crate::http::UNREAD_LEN;
+use super::{Connection, PREFACE, Reason, Role, StreamError, UNREAD_LEN};
 
 const TIME: Duration = Duration::from_secs(60);
 const LARGE: usize = 200_000;

@@ -7,7 +7,10 @@ use std::time::Duration;
 use super::connection::Connection;
 use super::error::Reason;
 use super::stream::StreamError;
-use crate::http::UNREAD_LEN;
+
+/// Number of bytes of an answer, which waits for nothing but its peer, that the peer must take within the time of
+/// [`Connection::end_unread`]: with 60 s, 17 bytes a second. HTTP/1 has the same bound.
+pub const UNREAD_LEN: usize = 1024;
 
 /// Progress of data that waits for the peer.
 #[derive(Clone, Copy, Debug, Default)]
