@@ -77,7 +77,7 @@ impl Frame {
     }
 }
 
-/// One side of a connection.
+/// One side of a connection, over TCP.
 pub(crate) struct Wire {
     pub(crate) stream: TcpStream,
     decoder: Decoder,

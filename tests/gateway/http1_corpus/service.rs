@@ -16,7 +16,7 @@ pub(crate) trait Recorder {
     fn address(&self) -> SocketAddr;
     /// Returns the protocol as a setting of the gateway.
     fn protocol(&self) -> &'static str;
-    /// Returns the next request.
+    /// Returns the next request, and waits for it.
     ///
     /// # Errors
     /// None comes, or it is no valid message of the protocol.

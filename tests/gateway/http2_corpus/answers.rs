@@ -12,7 +12,7 @@ use crate::raw_http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, Message, Outcome, Service, Wire, block, frame, outcome,
 };
 
-/// What the client gets.
+/// The answer that the client gets for a broken or unusual one.
 enum Want {
     /// This status, these fields (a value that begins with `!` must not occur) and this body; trailers as `trailer NAME`.
     Answer(&'static str, &'static [(&'static str, &'static str)], &'static str),
@@ -24,7 +24,7 @@ enum Want {
 
 use Want::{Answer, BadGateway, Broken};
 
-/// A name, the method, the bytes that the service sends, whether it closes then, and what the client gets.
+/// A name, the method, the bytes that the service sends, whether it closes then, and the answer that the client gets.
 type Case = (&'static str, &'static str, &'static [u8], bool, Want);
 
 const OF_HTTP1: &[Case] = &[

@@ -3,13 +3,13 @@
 use super::Fields;
 use crate::http1_corpus::cases::Want;
 
-/// What a case of the HTTP/1 corpus becomes in HTTP/2, if not the same.
+/// The result of a case of the HTTP/1 corpus in HTTP/2, if it is another one.
 pub(super) enum Instead {
     /// The request is rejected, because HTTP/2 is stricter.
     Rejected(&'static str),
     /// The service gets another form of the same request.
     Passed(Want, &'static str),
-    /// HTTP/2 cannot say it.
+    /// HTTP/2 has no way to express the request.
     NoMeaning(&'static str),
 }
 

@@ -15,7 +15,7 @@ use super::verdict::{End, Got, GotAnswer, GotRequest, Record};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http2/nghttp2_peer.c");
 
-/// Returns the compiled program.
+/// Compiles the program once, and returns its path.
 fn program() -> PathBuf {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -153,9 +153,9 @@ fn text(settings: Settings, plan: &Plan, fields: impl Fn(&Exchange) -> Fields) -
     text
 }
 
-/// What the program has seen of an exchange.
+/// The program's record of one exchange.
 #[derive(Default)]
-struct Seen {
+struct Transcript {
     /// Pseudo-headers, and fields, of each head.
     heads: Vec<(Vec<(String, String)>, HeaderMap)>,
     body: Got,
@@ -163,14 +163,14 @@ struct Seen {
     error: Option<String>,
 }
 
-fn parse(output: &str) -> Vec<(usize, Seen)> {
-    let mut all: Vec<(usize, Seen)> = Vec::new();
+fn parse(output: &str) -> Vec<(usize, Transcript)> {
+    let mut all: Vec<(usize, Transcript)> = Vec::new();
     for line in output.lines() {
         let mut words = line.split(' ');
         let kind = words.next().unwrap();
         let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         if kind == "exchange" {
-            all.push((first.parse().unwrap(), Seen::default()));
+            all.push((first.parse().unwrap(), Transcript::default()));
             continue;
         }
         let seen = &mut all.last_mut().unwrap().1;
@@ -212,7 +212,7 @@ impl Peer {
     pub(crate) async fn answers(self, plan: &Plan) -> Vec<GotAnswer> {
         let seen = parse(&self.running.await.unwrap());
         assert_eq!(seen.len(), plan.exchanges.len(), "seed {}", plan.seed);
-        let answer = |(_, seen): (usize, Seen)| {
+        let answer = |(_, seen): (usize, Transcript)| {
             let heads = seen.heads.into_iter().map(|(pseudo, headers)| {
                 let [(name, status)] = &pseudo[..] else { panic!("{pseudo:?}") };
                 assert_eq!(name, ":status");

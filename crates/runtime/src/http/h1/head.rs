@@ -262,7 +262,7 @@ fn parse_request_line(line: &Bytes) -> Result<(Method, Uri, Version), Fault> {
 /// Returns whether the client waits for a 100 (RFC 9110 section 10.1.1).
 ///
 /// # Errors
-/// Another expectation.
+/// [`Fault::Expectation`], if the request states any other expectation.
 pub(in crate::http) fn expects_continue(headers: &HeaderMap) -> Result<bool, Fault> {
     let mut expected = headers.get_all(header::EXPECT).iter().filter(|value| !value.is_empty());
     match (expected.next(), expected.next()) {

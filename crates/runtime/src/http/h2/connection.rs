@@ -21,7 +21,7 @@ use super::message::{Fault, FieldLimits, KeepField, RequestHead, keep_all};
 use super::output::Output;
 use super::settings::{PeerSettings, WINDOW_DEFAULT, put_settings};
 use super::stream::{Progress, Stream, StreamError};
-use super::unread::Reading;
+use super::unread::Uptake;
 
 /// The preface of a client (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -107,7 +107,7 @@ pub struct Connection {
     pub(super) lent: usize,
     pub(super) send_window: i64,
     /// Progress of the data that waits for this window.
-    pub(super) reading: Reading,
+    pub(super) uptake: Uptake,
     /// Streams that have something to send and a window for it.
     pub(super) queue: VecDeque<u32>,
     /// Streams that wait for the window of the connection.
@@ -172,7 +172,7 @@ impl Connection {
             credit: 0,
             lent: 0,
             send_window: i64::from(WINDOW_DEFAULT),
-            reading: Reading::default(),
+            uptake: Uptake::default(),
             queue: VecDeque::new(),
             blocked: Vec::new(),
             said_last: None,

@@ -172,7 +172,7 @@ impl Connection {
             return;
         }
         if stream.pending.is_empty() {
-            stream.reading.begin(now);
+            stream.uptake.begin(now);
         }
         stream.pending_len += data.len();
         if !data.is_empty() {
@@ -273,7 +273,7 @@ impl Connection {
             }
             stream.send_window -= len as i64;
             stream.pending_len -= len;
-            stream.reading.take(len, now);
+            stream.uptake.take(len, now);
             let is_last = stream.pending_len == 0 && matches!(stream.finish, Finish::Data);
             // Small pieces share a frame: most often there is one.
             let first = take(&mut stream.pending, len);
@@ -292,7 +292,7 @@ impl Connection {
             self.output.push(first);
             others.into_iter().for_each(|piece| self.output.push(piece));
             self.send_window -= len as i64;
-            self.reading.take(len, now);
+            self.uptake.take(len, now);
             self.guard.sent_data(len);
             if is_last {
                 self.sent(id);

@@ -8,7 +8,7 @@ use http::HeaderMap;
 
 use super::error::{ConnectionError, Reason};
 use super::message::ResponseHead;
-use super::unread::Reading;
+use super::unread::Uptake;
 
 /// Longest part of a body that is copied if it stays unread, in bytes. A longer one keeps at most eight times its length: a read.
 const PART_COPIED_MAX: usize = 8 * 1024;
@@ -103,7 +103,7 @@ pub(super) struct Stream {
     /// True while it is in the connection's queue of streams that can send.
     pub(super) is_queued: bool,
     /// Progress of the pending data.
-    pub(super) reading: Reading,
+    pub(super) uptake: Uptake,
     /// The task that waits for the peer's message.
     pub(super) reader: Option<Waker>,
     /// The task that waits for room, or for the end of the stream.
@@ -136,7 +136,7 @@ impl Stream {
             pending_len: 0,
             finish: Finish::Open,
             is_queued: false,
-            reading: Reading::default(),
+            uptake: Uptake::default(),
             reader: None,
             writer: None,
         }

@@ -14,17 +14,17 @@ pub const UNREAD_LEN: usize = 1024;
 
 /// Progress of data that waits for the peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct Uptake {
     /// Time at which the peer had last taken [`UNREAD_LEN`] bytes, or at which the wait began.
     since: Duration,
     /// Number of bytes that the peer has taken since.
     len: usize,
 }
 
-impl Reading {
-    /// Begins a wait.
+impl Uptake {
+    /// Begins a wait in which nothing was taken yet.
     pub(super) fn begin(&mut self, now: Duration) {
-        *self = Reading { since: now, len: 0 };
+        *self = Uptake { since: now, len: 0 };
     }
 
     /// Notes that the peer has taken `len` bytes.
@@ -51,8 +51,8 @@ impl Connection {
         for stream in self.each_stream().filter(|stream| !stream.pending.is_empty() && !stream.is_tunnel) {
             if stream.send_window > 0 {
                 waits |= is_full;
-                stream.reading.begin(now);
-            } else if stream.reading.is_over(now, time) {
+                stream.uptake.begin(now);
+            } else if stream.uptake.is_over(now, time) {
                 unread.push(stream.id);
             }
         }
@@ -61,8 +61,8 @@ impl Connection {
         }
         // A peer that drops what it has of a stream gives that back to the connection's window.
         if !waits || !unread.is_empty() {
-            self.reading.begin(now);
+            self.uptake.begin(now);
         }
-        !self.reading.is_over(now, time)
+        !self.uptake.is_over(now, time)
     }
 }
