@@ -130,6 +130,7 @@ async fn client(to: SocketAddr) -> Sender {
         connection_window: MIB as u32,
         fields: FieldLimits { bytes_max: 32 * 1024, fields_max: 100 },
         pending_max: 64 * 1024,
+        connect_protocol: false,
     };
     let (sender, drive) = connect(TcpStream::connect(to).await.unwrap(), config, None);
     tokio::spawn(drive);

@@ -20,32 +20,42 @@ use super::server::InFlight;
 #[derive(Debug)]
 pub struct Tunnel {
     io: TunnelIo,
+    _share: Share,
     _in_flight: InFlight,
 }
 
 #[derive(Debug)]
 enum TunnelIo {
-    Connection(Box<Connection>, Slot),
-    Stream(h2::Tunnel, Place),
+    Connection(Box<Connection>),
+    Stream(h2::Tunnel),
+}
+
+/// The share of the server's bounds that a tunnel holds until it is dropped.
+#[derive(Debug)]
+enum Share {
+    Connection { _slot: Slot },
+    Stream { _place: Place },
 }
 
 impl Tunnel {
     /// Makes a tunnel of a connection, its only use.
     pub(super) fn of_connection(connection: Connection, slot: Slot, in_flight: InFlight) -> Self {
-        Tunnel { io: TunnelIo::Connection(Box::new(connection), slot), _in_flight: in_flight }
+        let io = TunnelIo::Connection(Box::new(connection));
+        Tunnel { io, _share: Share::Connection { _slot: slot }, _in_flight: in_flight }
     }
 
     /// Makes a tunnel of one stream of a connection.
     pub(super) fn of_stream(stream: h2::Tunnel, place: Place, in_flight: InFlight) -> Self {
-        Tunnel { io: TunnelIo::Stream(stream, place), _in_flight: in_flight }
+        let io = TunnelIo::Stream(stream);
+        Tunnel { io, _share: Share::Stream { _place: place }, _in_flight: in_flight }
     }
 }
 
 impl AsyncRead for Tunnel {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let connection = match &mut self.io {
-            TunnelIo::Connection(connection, _) => connection,
-            TunnelIo::Stream(stream, _) => return Pin::new(stream).poll_read(cx, buf),
+            TunnelIo::Connection(connection) => connection,
+            TunnelIo::Stream(stream) => return Pin::new(stream).poll_read(cx, buf),
         };
         if connection.read.is_empty() {
             return Pin::new(&mut connection.io).poll_read(cx, buf);
@@ -60,22 +70,22 @@ impl AsyncRead for Tunnel {
 impl AsyncWrite for Tunnel {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.io {
-            TunnelIo::Connection(connection, _) => Pin::new(&mut connection.io).poll_write(cx, bytes),
-            TunnelIo::Stream(stream, _) => Pin::new(stream).poll_write(cx, bytes),
+            TunnelIo::Connection(connection) => Pin::new(&mut connection.io).poll_write(cx, bytes),
+            TunnelIo::Stream(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.io {
-            TunnelIo::Connection(connection, _) => Pin::new(&mut connection.io).poll_flush(cx),
-            TunnelIo::Stream(stream, _) => Pin::new(stream).poll_flush(cx),
+            TunnelIo::Connection(connection) => Pin::new(&mut connection.io).poll_flush(cx),
+            TunnelIo::Stream(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.io {
-            TunnelIo::Connection(connection, _) => Pin::new(&mut connection.io).poll_shutdown(cx),
-            TunnelIo::Stream(stream, _) => Pin::new(stream).poll_shutdown(cx),
+            TunnelIo::Connection(connection) => Pin::new(&mut connection.io).poll_shutdown(cx),
+            TunnelIo::Stream(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

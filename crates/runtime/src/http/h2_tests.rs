@@ -326,7 +326,7 @@ async fn a_stream_whose_client_takes_a_byte_now_and_then_is_reset_and_its_body_i
             other => panic!("{other:?}"),
         }
     }
-    assert!(read > 0 && read < super::UNREAD_LEN, "{read} bytes");
+    assert!(read > 0 && read < super::h2::UNREAD_LEN, "{read} bytes");
     until("the body is gone", || held.load(Ordering::Relaxed) == 0).await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::task::Waker;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;

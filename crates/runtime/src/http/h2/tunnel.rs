@@ -76,7 +76,7 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Takes over both sides of a stream.
-    pub(super) fn new(connection: Arc<Mutex<Connection>>, stream: u32) -> Self {
+    pub fn new(connection: Arc<Mutex<Connection>>, stream: u32) -> Self {
         Tunnel { connection, stream, unread: Bytes::new(), is_shut: false }
     }
 }
