@@ -206,7 +206,7 @@ upstreams: {{ service: {{ servers: ['http://{service}'], protocol: {protocol} }}
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_larger_than_all_buffers_passes_in_both_directions_in_constant_memory() {
     // More than the gateway may grow, in each direction.
-    transfer(128 * MIB).await;
+    transfer(96 * MIB).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
