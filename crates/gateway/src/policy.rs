@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
+use http::Version;
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use ipnet::IpNet;
@@ -115,7 +116,7 @@ impl HeaderPolicy {
         }
         let Some(origin) = parts.extensions.get::<Origin>() else { return };
         if self.forwarded {
-            add_origin(headers, origin, host.as_ref());
+            add_origin(headers, parts.version, origin, host.as_ref());
         }
         for (name, field) in &self.identity {
             if let Some(value) = origin.certificate.as_ref().and_then(|certificate| field_header(*field, certificate)) {
@@ -161,7 +162,7 @@ impl HeaderPolicy {
 
 /// Adds the request's origin: `Forwarded` (RFC 7239) and its predecessors, `Via` (RFC 9110 section 7.6.3), and a trace
 /// (W3C Trace Context). Elements of a trusted peer stay before it.
-fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValue>) {
+fn add_origin(headers: &mut HeaderMap, version: Version, origin: &Origin, host: Option<&HeaderValue>) {
     let protocol = if origin.is_tls { "https" } else { "http" };
     let peer = origin.peer.ip().map(|peer| (text_of(peer), peer.is_ipv6()));
     let mut element = String::with_capacity(128);
@@ -186,7 +187,13 @@ fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValu
     if let Some(host) = host {
         headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
     }
-    append(headers, header::VIA, HeaderValue::from_static("1.1 sealway"));
+    // The version in which the request was received.
+    let via = match version {
+        Version::HTTP_10 => "1.0 sealway",
+        Version::HTTP_2 => "2 sealway",
+        _ => "1.1 sealway",
+    };
+    append(headers, header::VIA, HeaderValue::from_static(via));
     if let Entry::Vacant(place) = headers.entry(TRACEPARENT)
         && let Some(value) = value_of(telemetry::traceparent())
     {
@@ -354,11 +361,12 @@ mod tests {
     fn forwarding_headers_of_a_trusted_proxy_are_kept_and_extended() {
         let said = [("x-forwarded-for", "1.2.3.4"), ("x-forwarded-proto", "http"), ("via", "2 edge"), ("host", "h")];
         let mut parts = parts(&said, "[2001:db8::1]:9");
+        parts.version = Version::HTTP_2;
         HeaderPolicy { preserve_host: true, ..HeaderPolicy::default() }.to_upstream(&mut parts, true);
         assert_eq!(parts.headers["x-forwarded-for"], "1.2.3.4, 2001:db8::1");
         assert_eq!(parts.headers["x-forwarded-proto"], "http");
         assert_eq!(parts.headers["forwarded"], "for=\"[2001:db8::1]\";host=\"h\";proto=https");
-        assert_eq!(parts.headers["via"], "2 edge, 1.1 sealway");
+        assert_eq!(parts.headers["via"], "2 edge, 2 sealway");
         assert_eq!(parts.headers["host"], "h");
     }
 
