@@ -20,7 +20,7 @@ fn start_on(store: &str, port: u16, more: &str) -> anyhow::Result<Server> {
         "
 listeners: [{{ address: '127.0.0.1:{port}'{more} }}]
 routes: [{{ match: {{}}, standalone: ok }}]
-sessions: {{ store: '{store}' }}
+sessions: {{ store: '{store}', allow_generated_kek: true }}
 "
     );
     Launch::new(BINARY, &config).start()
