@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use metrics::{Counter, Gauge, counter, gauge};
 use parking_lot::Mutex;
 use sealway_runtime::tls::Client;
+use tokio_rustls::rustls::ClientConfig;
 
 use super::address::ServerAddress;
 use super::connect::{ConnectError, TlsSetup, connect};
@@ -234,21 +235,34 @@ impl Server {
             connection = self.pool.another();
         }
         let material = material.cloned();
+        // Boxed: most requests find a connection.
         let (io, _) = Box::pin(self.connect(setup)).await?;
         Ok(Link::H1(Connection::new(io, material), slot))
     }
 
     /// Returns a place on a shared connection, if the server speaks HTTP/2, and for a tunnel accepts extended CONNECT.
     async fn shared(&self, links: &Links, is_fresh: bool) -> Result<Link, ConnectError> {
-        let is_tunnel = std::ptr::eq(links, &self.tunnels);
         let setup = self.tls_setup(true);
         let material = setup.as_ref().map(|setup| setup.config.clone());
-        let pick = || links.pick(material.as_ref(), self.limits.connections_max);
-        match pick() {
+        match links.pick(material.as_ref(), self.limits.connections_max) {
             Pick::Stream(stream) if !is_fresh => return Ok(Link::H2(stream)),
             Pick::Full => return Err(ConnectError::Overloaded),
             _ => {}
         }
+        // Boxed: most requests find a place.
+        Box::pin(self.make_shared(links, is_fresh, setup, material)).await
+    }
+
+    /// Makes a shared connection, or awaits one that is being made, and returns a place on it.
+    async fn make_shared(
+        &self,
+        links: &Links,
+        is_fresh: bool,
+        setup: Option<TlsSetup>,
+        material: Option<Arc<ClientConfig>>,
+    ) -> Result<Link, ConnectError> {
+        let is_tunnel = std::ptr::eq(links, &self.tunnels);
+        let pick = || links.pick(material.as_ref(), self.limits.connections_max);
         let Ok(making) = tokio::time::timeout(self.connect_time(), links.making.lock()).await else {
             return Err(ConnectError::TimedOut);
         };
@@ -260,7 +274,7 @@ impl Server {
             drop(making);
             return self.own(is_fresh).await;
         }
-        let (io, is_h2) = Box::pin(self.connect(setup)).await?;
+        let (io, is_h2) = self.connect(setup).await?;
         if is_h2 || !self.address.is_tls() {
             self.spoken.store(H2, Ordering::Relaxed);
             let stream = links.begin(io, material);
@@ -296,7 +310,6 @@ impl Server {
         Err(self.failed(accepts))
     }
 
-    /// Makes a connection. Callers box its future: most requests need none.
     async fn connect(&self, setup: Option<TlsSetup>) -> Result<(Io, bool), ConnectError> {
         let is_tls = setup.is_some();
         tracing::trace!(server = self.address.as_str(), is_tls, "connecting");
