@@ -34,6 +34,8 @@ machine=$(mktemp -d)
 trap 'rm -rf "$machine"' EXIT
 cp -a "$base/root/." "$machine/"
 cp "$package" "$machine/sealway.deb"
+# debootstrap leaves out what the installer of a machine and every container runtime write.
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$machine/etc/hosts"
 for tool in cc rustc cargo sealway systemctl; do
     [[ -z $(chroot "$machine" /bin/sh -c "command -v $tool" || true) ]] || fail "the clean root has $tool already."
 done
