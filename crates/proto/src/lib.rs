@@ -10,6 +10,7 @@
 //! * [`broker`] — the messages of the broker's wires.
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
+//! * `mle` — encrypted messages of card schemes (JWE), behind a feature of that name.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`routes`] — the requests that must be sealed, and the spellings of paths that are rejected.
 //! * [`store`] — the format that servers with a shared store agree on: rows, keys, the script of claims.
@@ -27,6 +28,8 @@ pub mod crypto;
 pub mod error;
 pub mod exchange;
 pub mod limits;
+#[cfg(feature = "mle")]
+pub mod mle;
 pub mod relay;
 pub mod routes;
 pub mod rpc;

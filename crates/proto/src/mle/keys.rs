@@ -1,0 +1,298 @@
+//! Keys that open and keys that seal. A key has one algorithm, chosen when it is loaded, so that a token cannot choose another
+//! (RFC 8725 section 3.1). SPEC mle.md#keys
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use zeroize::Zeroizing;
+
+use super::algorithm::{Alg, Enc};
+use super::crypto::{AesWrap, CryptoFailed, JoseProvider, Unwrap, Wrap};
+use super::kid::{self, KidSource};
+use super::load::{KeyError, Public, private_pkcs8, rsa_defect};
+
+/// A key that opens tokens.
+pub struct OpeningKey {
+    pub(super) kid: String,
+    pub(super) alg: Alg,
+    /// A shared content key has one `enc` too: A256GCM and A128CBC-HS256 have keys of one length.
+    pub(super) enc: Option<Enc>,
+    material: OpeningMaterial,
+    /// The length of an encrypted RSA key, in bytes.
+    modulus_len: usize,
+    pub(super) certificate_sha256: Option<[u8; 32]>,
+}
+
+enum OpeningMaterial {
+    Local(Box<dyn Unwrap>),
+    Direct(Zeroizing<Vec<u8>>),
+    /// Held elsewhere: a PKCS#11 token or a broker. The caller unwraps.
+    External,
+}
+
+impl OpeningKey {
+    /// Loads an RSA private key, PKCS#8 or PKCS#1, PEM or DER. A certificate of the key is needed for names that derive from it,
+    /// and for tokens with `x5t#S256`.
+    ///
+    /// # Errors
+    /// [`KeyError`]; [`KeyError::Algorithm`] if `alg` is not of RSA.
+    pub fn rsa(
+        alg: Alg,
+        private: &[u8],
+        certificate: Option<&[u8]>,
+        kid: &KidSource,
+        provider: &dyn JoseProvider,
+    ) -> Result<OpeningKey, KeyError> {
+        check_rsa(alg)?;
+        let pkcs8 = private_pkcs8(private)?;
+        let key = provider.rsa_private(alg, &pkcs8);
+        // The library says nothing of why: a key that is too short for it is read for its public half alone.
+        let key = key.map_err(|_| rsa_defect(&pkcs8).unwrap_or(KeyError::Der))?;
+        let mut public = Public::spki(&key.public_spki().map_err(|_| KeyError::Der)?)?;
+        if let Some(certificate) = certificate {
+            let from = Public::load(certificate)?;
+            if from.modulus != public.modulus || from.exponent != public.exponent {
+                return Err(KeyError::Mismatch);
+            }
+            public = from;
+        }
+        OpeningKey::of_public(alg, &public, kid, provider, OpeningMaterial::Local(key))
+    }
+
+    /// Creates a key whose private half another component holds. `public` is its certificate or its public key, PEM or DER.
+    ///
+    /// # Errors
+    /// As [`OpeningKey::rsa`].
+    pub fn external(
+        alg: Alg,
+        public: &[u8],
+        kid: &KidSource,
+        provider: &dyn JoseProvider,
+    ) -> Result<OpeningKey, KeyError> {
+        check_rsa(alg)?;
+        OpeningKey::of_public(alg, &Public::load(public)?, kid, provider, OpeningMaterial::External)
+    }
+
+    fn of_public(
+        alg: Alg,
+        public: &Public,
+        kid: &KidSource,
+        provider: &dyn JoseProvider,
+        material: OpeningMaterial,
+    ) -> Result<OpeningKey, KeyError> {
+        Ok(OpeningKey {
+            kid: kid.derive(public, provider.base())?,
+            alg,
+            enc: None,
+            material,
+            modulus_len: public.modulus_len(),
+            certificate_sha256: public.certificate.as_ref().map(|it| kid::certificate_sha256(it, provider.base())),
+        })
+    }
+
+    /// Creates a key of AES key wrap: 16 bytes for `A128KW`, 32 for `A256KW`.
+    ///
+    /// # Errors
+    /// [`KeyError::Algorithm`], [`KeyError::SharedLength`], [`KeyError::Kid`].
+    pub fn aes_wrap(alg: Alg, key: &[u8], kid: &str, provider: &dyn JoseProvider) -> Result<OpeningKey, KeyError> {
+        let material = OpeningMaterial::Local(aes_wrap(alg, key, provider)?);
+        OpeningKey::shared(alg, None, kid, material)
+    }
+
+    /// Creates a key that is the content key itself (`dir`), for one `enc` alone.
+    ///
+    /// # Errors
+    /// [`KeyError::SharedLength`], [`KeyError::Kid`].
+    pub fn direct(enc: Enc, key: &[u8], kid: &str) -> Result<OpeningKey, KeyError> {
+        OpeningKey::shared(Alg::Dir, Some(enc), kid, OpeningMaterial::Direct(content_key(enc, key)?))
+    }
+
+    fn shared(alg: Alg, enc: Option<Enc>, kid: &str, material: OpeningMaterial) -> Result<OpeningKey, KeyError> {
+        let kid = kid::check(kid.to_string())?;
+        Ok(OpeningKey { kid, alg, enc, material, modulus_len: 0, certificate_sha256: None })
+    }
+
+    /// Returns the name of the key.
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    /// Returns the one algorithm of the key.
+    pub fn alg(&self) -> Alg {
+        self.alg
+    }
+
+    /// Returns whether another component holds the key, so that [`OpeningKey::unwrap_key`] cannot work.
+    pub fn is_external(&self) -> bool {
+        matches!(self.material, OpeningMaterial::External)
+    }
+
+    /// Performs the private operation, which blocks: some 700 µs for RSA-2048. `None` if the encrypted key does not decrypt, or
+    /// the key is external; the caller goes on with `None` all the same, so that time and answer do not differ.
+    pub fn unwrap_key(&self, encrypted_key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        match &self.material {
+            OpeningMaterial::Local(key) => key.unwrap_key(encrypted_key),
+            OpeningMaterial::Direct(key) => Some(key.clone()),
+            OpeningMaterial::External => None,
+        }
+    }
+
+    /// Returns the length that the encrypted key of a token must have, in bytes.
+    pub(super) fn encrypted_key_len(&self, enc: Enc) -> usize {
+        match self.alg {
+            Alg::RsaOaep256 | Alg::RsaOaep => self.modulus_len,
+            Alg::A128Kw | Alg::A256Kw => enc.cek_len() + 8,
+            Alg::Dir | Alg::EcdhEs => 0,
+        }
+    }
+}
+
+impl fmt::Debug for OpeningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpeningKey").field("kid", &self.kid).field("alg", &self.alg).finish_non_exhaustive()
+    }
+}
+
+/// The live opening keys of one route and caller, by name. A key of another caller is not among them.
+#[derive(Clone, Debug, Default)]
+pub struct OpeningKeys(BTreeMap<String, Arc<OpeningKey>>);
+
+impl OpeningKeys {
+    /// Puts keys together.
+    ///
+    /// # Errors
+    /// [`KeyError::KidTwice`].
+    pub fn new(keys: impl IntoIterator<Item = Arc<OpeningKey>>) -> Result<OpeningKeys, KeyError> {
+        let mut by_kid = BTreeMap::new();
+        for key in keys {
+            if let Some(other) = by_kid.insert(key.kid.clone(), key) {
+                return Err(KeyError::KidTwice(other.kid.clone()));
+            }
+        }
+        Ok(OpeningKeys(by_kid))
+    }
+
+    /// Returns the key of exactly this name.
+    pub fn get(&self, kid: &str) -> Option<&Arc<OpeningKey>> {
+        self.0.get(kid)
+    }
+
+    /// Returns the key if there is exactly one.
+    pub(super) fn sole(&self) -> Option<&Arc<OpeningKey>> {
+        let mut keys = self.0.values();
+        keys.next().filter(|_| keys.next().is_none())
+    }
+}
+
+/// A key that seals tokens for one recipient, with one pair of algorithms.
+pub struct SealingKey {
+    pub(super) kid: String,
+    pub(super) alg: Alg,
+    pub(super) enc: Enc,
+    material: SealingMaterial,
+    public: Option<Public>,
+}
+
+enum SealingMaterial {
+    Wrap(Box<dyn Wrap>),
+    Direct(Zeroizing<Vec<u8>>),
+}
+
+impl SealingKey {
+    /// Loads the recipient's certificate or public key, PEM or DER.
+    ///
+    /// # Errors
+    /// [`KeyError`]; [`KeyError::Algorithm`] if `alg` is not of RSA.
+    pub fn rsa(
+        alg: Alg,
+        enc: Enc,
+        public: &[u8],
+        kid: &KidSource,
+        provider: &dyn JoseProvider,
+    ) -> Result<SealingKey, KeyError> {
+        check_rsa(alg)?;
+        let public = Public::load(public)?;
+        let kid = kid.derive(&public, provider.base())?;
+        let wrap = provider.rsa_public(alg, &public.spki).map_err(|_| KeyError::Der)?;
+        Ok(SealingKey { kid, alg, enc, material: SealingMaterial::Wrap(wrap), public: Some(public) })
+    }
+
+    /// Creates a key of AES key wrap: 16 bytes for `A128KW`, 32 for `A256KW`.
+    ///
+    /// # Errors
+    /// [`KeyError::Algorithm`], [`KeyError::SharedLength`], [`KeyError::Kid`].
+    pub fn aes_wrap(
+        alg: Alg,
+        enc: Enc,
+        key: &[u8],
+        kid: &str,
+        provider: &dyn JoseProvider,
+    ) -> Result<SealingKey, KeyError> {
+        let material = SealingMaterial::Wrap(aes_wrap(alg, key, provider)?);
+        Ok(SealingKey { kid: kid::check(kid.to_string())?, alg, enc, material, public: None })
+    }
+
+    /// Creates a key that is the content key itself (`dir`).
+    ///
+    /// # Errors
+    /// [`KeyError::SharedLength`], [`KeyError::Kid`].
+    pub fn direct(enc: Enc, key: &[u8], kid: &str) -> Result<SealingKey, KeyError> {
+        let material = SealingMaterial::Direct(content_key(enc, key)?);
+        Ok(SealingKey { kid: kid::check(kid.to_string())?, alg: Alg::Dir, enc, material, public: None })
+    }
+
+    /// Returns the recipient's name of the key.
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    /// Returns the algorithms that it seals with.
+    pub fn algorithms(&self) -> (Alg, Enc) {
+        (self.alg, self.enc)
+    }
+
+    /// Returns the recipient's public key, and its certificate with the times of its validity; `None` for a shared key.
+    pub fn public(&self) -> Option<&Public> {
+        self.public.as_ref()
+    }
+
+    /// Returns the content key of one token and its encrypted form. `fresh` is a random key of the right length.
+    pub(super) fn content_key(&self, fresh: &[u8]) -> Result<(Zeroizing<Vec<u8>>, Vec<u8>), CryptoFailed> {
+        match &self.material {
+            SealingMaterial::Wrap(key) => Ok((Zeroizing::new(fresh.to_vec()), key.wrap_key(fresh)?)),
+            SealingMaterial::Direct(key) => Ok((key.clone(), Vec::new())),
+        }
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("SealingKey");
+        shown.field("kid", &self.kid).field("alg", &self.alg).field("enc", &self.enc).finish_non_exhaustive()
+    }
+}
+
+fn check_rsa(alg: Alg) -> Result<(), KeyError> {
+    if alg.is_rsa() { Ok(()) } else { Err(KeyError::Algorithm(alg)) }
+}
+
+fn aes_wrap(alg: Alg, key: &[u8], provider: &dyn JoseProvider) -> Result<Box<dyn AesWrap>, KeyError> {
+    let due = match alg {
+        Alg::A128Kw => 16,
+        Alg::A256Kw => 32,
+        other => return Err(KeyError::Algorithm(other)),
+    };
+    let wrong = KeyError::SharedLength(key.len(), due);
+    if key.len() == due { provider.aes_wrap(key).map_err(|_| wrong) } else { Err(wrong) }
+}
+
+fn content_key(enc: Enc, key: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+    if key.len() != enc.cek_len() {
+        return Err(KeyError::SharedLength(key.len(), enc.cek_len()));
+    }
+    Ok(Zeroizing::new(key.to_vec()))
+}

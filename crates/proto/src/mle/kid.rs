@@ -1,0 +1,74 @@
+//! The derivations of a key's name (`kid`). Each scheme has its own, so it is configured and never guessed. SPEC mle.md#kid
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::compact;
+use super::header::KID_LEN_MAX;
+use super::load::{Certificate, KeyError, Public};
+use crate::crypto::Provider;
+
+/// The source of a key's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KidSource {
+    /// A fixed text, such as a portal's UUID.
+    Fixed(String),
+    /// Lower-case hexadecimal SHA-256 of the SubjectPublicKeyInfo: Mastercard.
+    SpkiSha256Hex,
+    /// Lower-case hexadecimal SHA-256 of the certificate: Mastercard's library for Node, by option.
+    CertificateSha256Hex,
+    /// Padded base64 of the SHA-256 of the certificate: Mastercard's library for Node, by option.
+    CertificateSha256Base64,
+    /// base64url of the SHA-256 of the certificate (RFC 7515 section 4.1.8): UAE.
+    X5tS256,
+    /// The serialNumber attribute in the certificate's subject, not the certificate's serial number: Visa Acceptance.
+    SubjectSerialNumber,
+    /// The thumbprint of the public key as a JWK (RFC 7638), with SHA-256.
+    JwkThumbprint,
+}
+
+impl KidSource {
+    /// Derives the name of a key.
+    ///
+    /// # Errors
+    /// [`KeyError::CertificateAbsent`] and [`KeyError::SerialNumber`] where a certificate is needed; [`KeyError::Kid`] for an empty
+    /// name or one of more than 256 bytes.
+    pub fn derive(&self, key: &Public, provider: &dyn Provider) -> Result<String, KeyError> {
+        let certificate = || key.certificate.as_ref().ok_or(KeyError::CertificateAbsent);
+        let kid = match self {
+            KidSource::Fixed(kid) => kid.clone(),
+            KidSource::SpkiSha256Hex => hex(&provider.sha256(&[&key.spki])),
+            KidSource::CertificateSha256Hex => hex(&certificate_sha256(certificate()?, provider)),
+            KidSource::CertificateSha256Base64 => STANDARD.encode(certificate_sha256(certificate()?, provider)),
+            KidSource::X5tS256 => compact::encode(&certificate_sha256(certificate()?, provider)),
+            KidSource::SubjectSerialNumber => match &certificate()?.serial_numbers[..] {
+                [number] => number.to_string(),
+                _ => return Err(KeyError::SerialNumber),
+            },
+            KidSource::JwkThumbprint => compact::encode(&jwk_thumbprint(key, provider)),
+        };
+        check(kid)
+    }
+}
+
+/// Returns the name if it has 1 to 256 bytes.
+pub(super) fn check(kid: String) -> Result<String, KeyError> {
+    if kid.is_empty() || kid.len() > KID_LEN_MAX { Err(KeyError::Kid) } else { Ok(kid) }
+}
+
+pub(super) fn certificate_sha256(certificate: &Certificate, provider: &dyn Provider) -> [u8; 32] {
+    provider.sha256(&[&certificate.der])
+}
+
+/// Computes the thumbprint of RFC 7638 section 3.3: the required members in lexical order, without white space.
+fn jwk_thumbprint(key: &Public, provider: &dyn Provider) -> [u8; 32] {
+    let (n, e) = (compact::encode(&key.modulus), compact::encode(&key.exponent));
+    provider.sha256(&[format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#).as_bytes()])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

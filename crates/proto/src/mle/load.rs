@@ -1,0 +1,438 @@
+//! Key material from PEM or DER: RSA private keys, public keys and certificates. SPEC mle.md#keys
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use x509_parser::der_parser::asn1_rs::oid;
+use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey;
+use x509_parser::x509::SubjectPublicKeyInfo;
+use zeroize::Zeroizing;
+
+use super::algorithm::Alg;
+
+/// Largest input of a key, in bytes.
+pub const KEY_FILE_LEN_MAX: usize = 64 * 1024;
+/// Fewest bits of an RSA modulus.
+pub const RSA_BITS_MIN: usize = 2048;
+/// Most bits of an RSA modulus.
+pub const RSA_BITS_MAX: usize = 8192;
+
+/// The defect of key material. It holds nothing of the material but lengths, labels and names of keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The input is empty or longer than [`KEY_FILE_LEN_MAX`].
+    #[error("the key is empty or longer than {KEY_FILE_LEN_MAX} bytes")]
+    Length,
+    /// The PEM text is cut, or its base64 is malformed.
+    #[error("the PEM block has no end, or is not base64")]
+    Pem,
+    /// The PEM text holds no key or certificate.
+    #[error("the PEM text holds no key and no certificate")]
+    Absent,
+    /// The PEM text holds more than one candidate.
+    #[error("the PEM text holds more than one block of the kind {0:?}")]
+    Ambiguous(&'static str),
+    /// The private key is encrypted with a password.
+    #[error("the private key is encrypted: decrypt it, or keep it in a PKCS#11 token")]
+    Encrypted,
+    /// A certificate or a public key where a private key is due.
+    #[error("a private key is due, and the file holds a certificate or a public key")]
+    PublicInPlaceOfPrivate,
+    /// A private key where a certificate or a public key is due.
+    #[error("a certificate or a public key is due, and the file holds a private key")]
+    PrivateInPlaceOfPublic,
+    /// The DER is not a key or a certificate of a known form.
+    #[error("the DER is not of the form that is due")]
+    Der,
+    /// The key is not an RSA key for encryption.
+    #[error("the key is not an RSA key (rsaEncryption)")]
+    Kind,
+    /// The modulus is too short or too long.
+    #[error("the RSA key has {0} bits; {RSA_BITS_MIN} to {RSA_BITS_MAX} are taken")]
+    Bits(usize),
+    /// The public exponent is even, 1, or longer than 32 bits.
+    #[error("the public exponent is even, 1, or longer than 32 bits")]
+    Exponent,
+    /// The modulus has the structure of CVE-2017-15361 (ROCA).
+    #[error("the RSA key has the structure of CVE-2017-15361 (ROCA)")]
+    Roca,
+    /// The algorithm does not belong to this kind of key.
+    #[error("{0} is not an algorithm of this kind of key")]
+    Algorithm(Alg),
+    /// A shared key has a length that is not its algorithm's.
+    #[error("the shared key has {0} bytes, and its algorithm needs {1}")]
+    SharedLength(usize, usize),
+    /// The certificate is not that of the private key.
+    #[error("the certificate is not that of the private key")]
+    Mismatch,
+    /// The kid is empty or too long.
+    #[error("the kid is empty or longer than 256 bytes")]
+    Kid,
+    /// Two keys of one set have the same kid.
+    #[error("two keys have the kid {0:?}")]
+    KidTwice(String),
+    /// The derivation of the kid needs a certificate, and there is none.
+    #[error("this kid is derived from a certificate, and there is none")]
+    CertificateAbsent,
+    /// The subject of the certificate has no serialNumber attribute, or several.
+    #[error("the certificate's subject has no serialNumber attribute, or more than one")]
+    SerialNumber,
+}
+
+/// A public RSA key and what its certificate says, if it came in one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Public {
+    pub(super) spki: Vec<u8>,
+    pub(super) modulus: Vec<u8>,
+    pub(super) exponent: Vec<u8>,
+    pub(super) certificate: Option<Certificate>,
+}
+
+/// The facts of a certificate that this crate uses. Whether it is trusted is decided elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    pub(super) der: Vec<u8>,
+    pub(super) serial_numbers: Vec<String>,
+    not_before_s: i64,
+    not_after_s: i64,
+}
+
+impl Certificate {
+    /// Returns the first second at which it is valid, since the epoch.
+    pub fn not_before_s(&self) -> i64 {
+        self.not_before_s
+    }
+
+    /// Returns the last second at which it is valid, since the epoch.
+    pub fn not_after_s(&self) -> i64 {
+        self.not_after_s
+    }
+}
+
+impl Public {
+    /// Loads a certificate or a SubjectPublicKeyInfo, in PEM or DER.
+    ///
+    /// # Errors
+    /// [`KeyError`]: another form, a private key, or an RSA key that is not fit for use.
+    pub fn load(bytes: &[u8]) -> Result<Public, KeyError> {
+        let blocks = blocks(bytes)?;
+        if blocks.iter().any(|block| block.label.is_some_and(|label| label.ends_with("PRIVATE KEY"))) {
+            return Err(KeyError::PrivateInPlaceOfPublic);
+        }
+        for label in ["CERTIFICATE", "PUBLIC KEY"] {
+            if let Some(der) = sole(&blocks, label)? {
+                return if label == "CERTIFICATE" { Public::certificate(der) } else { Public::spki(der) };
+            }
+        }
+        match &blocks[..] {
+            [Block { label: None, der }] if is_private(der) => Err(KeyError::PrivateInPlaceOfPublic),
+            [Block { label: None, der }] => Public::certificate(der).or_else(|err| match err {
+                KeyError::Der => Public::spki(der),
+                err => Err(err),
+            }),
+            _ => Err(KeyError::Absent),
+        }
+    }
+
+    fn certificate(der: &[u8]) -> Result<Public, KeyError> {
+        let (rest, certificate) = x509_parser::parse_x509_certificate(der).map_err(|_| KeyError::Der)?;
+        if !rest.is_empty() {
+            return Err(KeyError::Der);
+        }
+        let serial_number = oid!(2.5.4.5);
+        let serial_numbers = certificate.subject().iter_by_oid(&serial_number);
+        let serial_numbers =
+            serial_numbers.map(|text| text.as_str().map(str::to_owned).map_err(|_| KeyError::SerialNumber));
+        let facts = Certificate {
+            der: der.to_vec(),
+            serial_numbers: serial_numbers.collect::<Result<_, _>>()?,
+            not_before_s: certificate.validity().not_before.timestamp(),
+            not_after_s: certificate.validity().not_after.timestamp(),
+        };
+        Ok(Public { certificate: Some(facts), ..Public::spki(certificate.public_key().raw)? })
+    }
+
+    /// Reads and checks a SubjectPublicKeyInfo.
+    pub(super) fn spki(der: &[u8]) -> Result<Public, KeyError> {
+        let (rest, info) = SubjectPublicKeyInfo::from_der(der).map_err(|_| KeyError::Der)?;
+        if !rest.is_empty() {
+            return Err(KeyError::Der);
+        }
+        // Not RSASSA-PSS keys (1.2.840.113549.1.1.10): those sign.
+        if info.algorithm.algorithm != oid!(1.2.840.113549.1.1.1) {
+            return Err(KeyError::Kind);
+        }
+        let Ok(PublicKey::RSA(key)) = info.parsed() else { return Err(KeyError::Kind) };
+        let (modulus, exponent) = (unsigned(key.modulus).to_vec(), unsigned(key.exponent).to_vec());
+        check_rsa(&modulus, &exponent)?;
+        Ok(Public { spki: der.to_vec(), modulus, exponent, certificate: None })
+    }
+
+    /// Returns the length of the modulus in bytes, which is that of an encrypted key.
+    pub fn modulus_len(&self) -> usize {
+        self.modulus.len()
+    }
+
+    /// Returns the certificate that the key came in.
+    pub fn x509(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
+    }
+}
+
+fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), KeyError> {
+    let bits = modulus.first().map_or(0, |first| modulus.len() * 8 - first.leading_zeros() as usize);
+    if !(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) {
+        return Err(KeyError::Bits(bits));
+    }
+    let is_odd = exponent.last().is_some_and(|last| last & 1 == 1);
+    if !is_odd || exponent == [1] || exponent.len() > 4 {
+        return Err(KeyError::Exponent);
+    }
+    if is_roca(modulus) { Err(KeyError::Roca) } else { Ok(()) }
+}
+
+/// Drops the leading zeros of a number.
+fn unsigned(number: &[u8]) -> &[u8] {
+    let zeros = number.iter().take_while(|byte| **byte == 0).count();
+    number.get(zeros..).unwrap_or_default()
+}
+
+/// The odd primes below 168. Moduli of the flawed library are powers of 65537 modulo each of them.
+const ROCA_PRIMES: [u32; 38] = [
+    3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109,
+    113, 127, 131, 137, 139, 149, 151, 157, 163, 167,
+];
+
+/// Returns whether a modulus has the fingerprint of CVE-2017-15361 (Nemec et al., "The Return of Coppersmith's Attack", section
+/// 2.2). An honest modulus has it with a probability below 2⁻²⁷.
+fn is_roca(modulus: &[u8]) -> bool {
+    ROCA_PRIMES.iter().all(|prime| {
+        let rest = modulus.iter().fold(0, |rest, byte| (rest * 256 + u32::from(*byte)) % prime);
+        let (mut power, mut steps) = (1, 0);
+        while power != rest && steps < *prime {
+            power = power * (65537 % prime) % prime;
+            steps += 1;
+        }
+        power == rest
+    })
+}
+
+/// Returns a private key in its PKCS#8 form. A PKCS#1 key is put into one.
+pub(super) fn private_pkcs8(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+    let blocks = blocks(bytes)?;
+    if sole(&blocks, "ENCRYPTED PRIVATE KEY")?.is_some() {
+        return Err(KeyError::Encrypted);
+    }
+    if blocks
+        .iter()
+        .any(|block| matches!(block.label, Some("EC PRIVATE KEY" | "DSA PRIVATE KEY" | "OPENSSH PRIVATE KEY")))
+    {
+        return Err(KeyError::Kind);
+    }
+    let (pkcs8, pkcs1) = (sole(&blocks, "PRIVATE KEY")?, sole(&blocks, "RSA PRIVATE KEY")?);
+    match (pkcs8, pkcs1, &blocks[..]) {
+        (Some(_), Some(_), _) => Err(KeyError::Ambiguous("PRIVATE KEY")),
+        (Some(der), None, _) => Ok(Zeroizing::new(der.to_vec())),
+        (None, Some(der), _) => Ok(wrap_pkcs1(der)),
+        (None, None, [Block { label: None, der }]) if is_pkcs1(der) => Ok(wrap_pkcs1(der)),
+        (None, None, [Block { label: None, der }]) if is_private(der) => Ok(der.clone()),
+        (None, None, [Block { label: None, der }]) if Public::load(der).is_err_and(|err| err == KeyError::Der) => {
+            Err(KeyError::Der)
+        }
+        (None, None, [Block { label: None, .. }]) => Err(KeyError::PublicInPlaceOfPrivate),
+        (None, None, []) => Err(KeyError::Absent),
+        (None, None, _) => Err(KeyError::PublicInPlaceOfPrivate),
+    }
+}
+
+/// Returns whether DER begins like a PKCS#8 or PKCS#1 private key: a sequence that begins with the integer 0.
+fn is_private(der: &[u8]) -> bool {
+    content(der).is_some_and(|content| content.starts_with(&[0x02, 0x01, 0x00]))
+}
+
+/// Returns whether it is PKCS#1: an integer follows the version, where PKCS#8 has a sequence.
+fn is_pkcs1(der: &[u8]) -> bool {
+    content(der).is_some_and(|content| content.starts_with(&[0x02, 0x01, 0x00, 0x02]))
+}
+
+/// Finds the defect of a PKCS#8 private key that the library rejected, by its modulus and public exponent.
+pub(super) fn rsa_defect(pkcs8: &[u8]) -> Option<KeyError> {
+    let (_, rest) = tlv(0x02, content(pkcs8)?)?;
+    let (algorithm, rest) = tlv(0x30, rest)?;
+    let (oid, _) = tlv(0x06, algorithm)?;
+    if oid != [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1] {
+        return Some(KeyError::Kind);
+    }
+    let (key, _) = tlv(0x04, rest)?;
+    let (_, rest) = tlv(0x02, content(key)?)?;
+    let (modulus, rest) = tlv(0x02, rest)?;
+    let (exponent, _) = tlv(0x02, rest)?;
+    check_rsa(unsigned(modulus), unsigned(exponent)).err()
+}
+
+/// Splits off the content of a DER value with this tag, of less than 64 KiB.
+fn tlv(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = match der.strip_prefix(&[tag])? {
+        [0x82, high, low, rest @ ..] => (usize::from(u16::from_be_bytes([*high, *low])), rest),
+        [0x81, len, rest @ ..] => (usize::from(*len), rest),
+        [len @ 0..=0x7f, rest @ ..] => (usize::from(*len), rest),
+        _ => return None,
+    };
+    rest.split_at_checked(len)
+}
+
+/// Returns the content of a DER sequence that fills the whole input.
+fn content(der: &[u8]) -> Option<&[u8]> {
+    let rest = der.strip_prefix(&[0x30])?;
+    let (&first, rest) = rest.split_first()?;
+    let rest = if first < 0x80 { rest } else { rest.get(usize::from(first & 0x7f)..)? };
+    Some(rest)
+}
+
+/// Puts a PKCS#1 RSAPrivateKey into a PKCS#8 PrivateKeyInfo (RFC 5208 section 5).
+fn wrap_pkcs1(pkcs1: &[u8]) -> Zeroizing<Vec<u8>> {
+    const VERSION_AND_ALGORITHM: [u8; 18] =
+        [0x02, 1, 0, 0x30, 13, 0x06, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1, 0x05, 0];
+    let octets = head(0x04, pkcs1.len());
+    let inner_len = VERSION_AND_ALGORITHM.len() + octets.len() + pkcs1.len();
+    let outer = head(0x30, inner_len);
+    let mut out = Zeroizing::new(Vec::with_capacity(outer.len() + inner_len));
+    for part in [&outer[..], &VERSION_AND_ALGORITHM, &octets, pkcs1] {
+        out.extend_from_slice(part);
+    }
+    out
+}
+
+/// Encodes a tag and a length of DER, of at most 2³² - 1.
+fn head(tag: u8, len: usize) -> Vec<u8> {
+    let bytes = (len as u64).to_be_bytes();
+    let bytes = unsigned(&bytes);
+    match bytes {
+        [] => Vec::from([tag, 0]),
+        [short] if *short < 0x80 => Vec::from([tag, *short]),
+        long => [&[tag, 0x80 | long.len() as u8], long].concat(),
+    }
+}
+
+/// A block of a PEM text, or the whole input if it is DER. Its bytes are wiped.
+struct Block<'a> {
+    label: Option<&'a str>,
+    der: Zeroizing<Vec<u8>>,
+}
+
+fn sole<'a>(blocks: &'a [Block<'_>], label: &'static str) -> Result<Option<&'a [u8]>, KeyError> {
+    let mut found = blocks.iter().filter(|block| block.label == Some(label));
+    match (found.next(), found.next()) {
+        (Some(_), Some(_)) => Err(KeyError::Ambiguous(label)),
+        (first, _) => Ok(first.map(|block| block.der.as_slice())),
+    }
+}
+
+/// Reads every block of a PEM text (RFC 7468), with any text around them; or takes the input as DER.
+fn blocks(bytes: &[u8]) -> Result<Vec<Block<'_>>, KeyError> {
+    if bytes.is_empty() || bytes.len() > KEY_FILE_LEN_MAX {
+        return Err(KeyError::Length);
+    }
+    let text = match core::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with('0') || text.contains("-----BEGIN ") => text,
+        _ => return Ok(Vec::from([Block { label: None, der: Zeroizing::new(bytes.to_vec()) }])),
+    };
+    let mut blocks = Vec::new();
+    let mut lines = text.lines().map(str::trim_end);
+    while let Some(line) = lines.next() {
+        let Some(label) = line.strip_prefix("-----BEGIN ").and_then(|line| line.strip_suffix("-----")) else {
+            continue;
+        };
+        let mut base64 = Zeroizing::new(String::with_capacity(bytes.len()));
+        loop {
+            match lines.next() {
+                // The old form of an encrypted key has headers (RFC 1421).
+                Some(line) if line.contains("ENCRYPTED") => return Err(KeyError::Encrypted),
+                Some(line)
+                    if line.strip_prefix("-----END ").and_then(|line| line.strip_suffix("-----")) == Some(label) =>
+                {
+                    break;
+                }
+                Some(line) => base64.push_str(line.trim()),
+                None => return Err(KeyError::Pem),
+            }
+        }
+        let der = Zeroizing::new(STANDARD.decode(base64.as_bytes()).map_err(|_| KeyError::Pem)?);
+        blocks.push(Block { label: Some(label), der });
+    }
+    if blocks.is_empty() { Err(KeyError::Absent) } else { Ok(blocks) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_modulus_of_the_flawed_library_is_recognised() {
+        // Powers of 65537 have the fingerprint by construction; one more than a power has not.
+        let mut number = Vec::from([1_u8]);
+        for _ in 0..128 {
+            // Multiplication by 2^16 + 1.
+            let mut product = number.clone();
+            product.extend([0, 0]);
+            let mut carry = 0;
+            for at in 0..product.len() {
+                let (low, high) = (product.len() - 1 - at, number.len().checked_sub(1 + at));
+                let sum = u16::from(product[low]) + high.map_or(0, |high| u16::from(number[high])) + carry;
+                product[low] = sum as u8;
+                carry = sum >> 8;
+            }
+            if carry > 0 {
+                product.insert(0, carry as u8);
+            }
+            number = product;
+        }
+        assert_eq!(number.len(), 257);
+        assert!(is_roca(&number));
+        assert_eq!(check_rsa(&number, &[1, 0, 1]), Err(KeyError::Roca));
+        *number.last_mut().unwrap() += 1;
+        assert!(!is_roca(&number));
+    }
+
+    #[test]
+    fn lengths_of_der_are_minimal() {
+        assert_eq!(head(4, 0), [4, 0]);
+        assert_eq!(head(4, 127), [4, 127]);
+        assert_eq!(head(4, 128), [4, 0x81, 128]);
+        assert_eq!(head(0x30, 1200), [0x30, 0x82, 4, 0xb0]);
+    }
+
+    #[test]
+    fn sizes_and_exponents_have_bounds() {
+        let modulus = |bits: usize| {
+            let mut bytes = alloc::vec![0xa7; bits.div_ceil(8)];
+            bytes[0] = 0xff >> ((8 - bits % 8) % 8);
+            bytes
+        };
+        for (bits, expected) in [
+            (1024, Err(KeyError::Bits(1024))),
+            (2047, Err(KeyError::Bits(2047))),
+            (2048, Ok(())),
+            (8192, Ok(())),
+            (8193, Err(KeyError::Bits(8193))),
+        ] {
+            assert_eq!(check_rsa(&modulus(bits), &[1, 0, 1]), expected, "{bits}");
+        }
+        assert_eq!(check_rsa(&[], &[3]), Err(KeyError::Bits(0)));
+        for (exponent, is_taken) in [
+            (&[][..], false),
+            (&[1], false),
+            (&[2], false),
+            (&[3], true),
+            (&[1, 0, 0], false),
+            (&[1, 0, 0, 0, 1], false),
+        ] {
+            assert_eq!(check_rsa(&modulus(2048), exponent).is_ok(), is_taken, "{exponent:?}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Message-level encryption as card schemes use it: compact JWE (RFC 7516) in HTTP bodies. `spec/mle.md` is its contract.
+//!
+//! A token is opened in two steps. [`Opening::begin`] checks what is public and says which private operation is due;
+//! [`Opening::unwrapped`] takes its result, verifies the tag, and returns an [`Unreplayed`], whose value a store releases once.
+//! [`seal`](seal::seal) makes a token. [`body`] puts tokens into bodies and takes them out.
+//!
+//! A token says who can read it, never who wrote it: anybody can make one with the public key. The sender is authenticated
+//! elsewhere, before a token is opened.
+//!
+//! This module does not know routes, callers, HTTP, files, or which crypto library is below it.
+
+pub mod algorithm;
+#[cfg(feature = "aws-lc")]
+pub mod aws_lc;
+pub mod body;
+pub mod compact;
+pub mod crypto;
+pub mod header;
+mod json;
+pub mod keys;
+pub mod kid;
+pub mod load;
+pub mod open;
+pub mod path;
+pub mod profile;
+pub mod refusal;
+pub mod seal;
+mod splice;
+
+pub use algorithm::{Alg, Enc};
+pub use body::{Field, FieldRule, Scalars};
+pub use crypto::JoseProvider;
+pub use json::DEPTH_MAX;
+pub use keys::{OpeningKey, OpeningKeys, SealingKey};
+pub use kid::KidSource;
+pub use load::{KeyError, Public};
+pub use open::{OpenRandoms, Opening, Plaintext, Wants};
+pub use profile::{IatUnit, Message, Profile, Side, Wrapper};
+pub use refusal::{Class, Refusal};
+pub use seal::{SealError, SealRandoms};
+
+/// A value that stays inaccessible until a store has reserved its claim; the same type as that of sealed calls.
+pub type Unreplayed<T> = crate::session::NonceGuard<T>;
