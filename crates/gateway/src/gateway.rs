@@ -27,6 +27,7 @@ use crate::body::keeping;
 use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
 use crate::forward;
+use crate::mle;
 use crate::policy::TrustedProxies;
 use crate::route::{Action, Forward, Route, RouteQuery, Sealing, Selection, find};
 use crate::sealed;
@@ -234,7 +235,13 @@ impl Gateway {
             Sealing::Required => false,
         };
         match &route.action {
-            Action::Forward(forward) if passes(forward) => {
+            Action::Forward(forward) if forward.mle.is_some() && passes(forward) && parts.method != Method::OPTIONS => {
+                let Some(mle) = &forward.mle else { return plain_error(StatusCode::NOT_FOUND, "NOT_FOUND") };
+                let body = self.hold(&parts, body);
+                let target = (&**forward, route.name.as_str());
+                Box::pin(mle::call(mle, &self.authority, target, self.limits, parts, body, is_trusted, timing)).await
+            }
+            Action::Forward(forward) if passes(forward) && forward.mle.is_none() => {
                 let room = self.room(&parts);
                 forward::pass_through(forward, self.limits, parts, (body, room), is_trusted, timing).await
             }

@@ -14,6 +14,7 @@ mod forward;
 pub mod gateway;
 pub mod inspect;
 mod metrics_help;
+mod mle;
 pub mod policy;
 pub mod route;
 mod sealed;

@@ -9,6 +9,7 @@ use sealway_proto::routes::{self, Decision, Pattern, decide};
 
 use sealway_exchange::KeptAnswers;
 
+use crate::mle::{Mle, MlePolicy};
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
 use crate::upstream::Upstream;
@@ -77,6 +78,8 @@ pub struct Forward {
     pub policy: ForwardPolicy,
     /// Sealed answers kept for repeated requests.
     pub kept: Option<KeptAnswers>,
+    /// Messages of a card scheme, with the keys for them.
+    pub(crate) mle: Option<Mle>,
 }
 
 /// Settings for requests that are forwarded.
@@ -104,6 +107,8 @@ pub struct ForwardPolicy {
     pub keep_answers: Option<Duration>,
     /// Headers outside the seal of wire 3 that reach the service, in addition to those that always do.
     pub unsealed_headers: Vec<HeaderName>,
+    /// Settings for messages of a card scheme.
+    pub(crate) mle: Option<MlePolicy>,
     /// Index of the route in the configuration.
     pub route: usize,
     /// Maximum share of the upstream's uploads for this route; three quarters by default.
@@ -144,6 +149,7 @@ impl Default for ForwardPolicy {
             upstream_path: None,
             keep_answers: None,
             unsealed_headers: Vec::new(),
+            mle: None,
             route: 0,
             uploads_max: None,
             body_rate_min: None,

@@ -3,7 +3,7 @@
 //!
 //! With Redis its memory is the bound; this process notices it only when Redis rejects.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use metrics::{Gauge, gauge};
@@ -128,6 +128,14 @@ impl Authority {
     pub(crate) async fn reserve_for(&self, holder: Holder, claim: &Claim) -> Result<Fresh, Refusal> {
         self.shares.take(holder, self.now_ms(), || self.store().status())?;
         self.reserve(claim).await
+    }
+
+    /// Reserves the claim of a message whose sender is known by its address alone, within that address's share.
+    ///
+    /// # Errors
+    /// [`sealway_proto::Error::Replayed`] as a [`Refusal`], and errors of the store.
+    pub async fn reserve_from(&self, peer: Option<IpAddr>, claim: &Claim) -> Result<Fresh, Refusal> {
+        self.reserve_for(Holder::Address(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))), claim).await
     }
 
     /// True if a nonce was rejected in the last seconds because the store was full.

@@ -12,10 +12,11 @@ use sealway_sessions::config::strong_secret;
 use super::{PREFIX, ServeConfig};
 
 /// Names of the configuration's sections.
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "access_log",
     "listeners",
     "routes",
+    "mle_keys",
     "upstreams",
     "sessions",
     "replay",

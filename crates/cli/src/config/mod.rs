@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayConfig;
-use sealway_gateway::config::{RawAccessLog, RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
+use sealway_gateway::config::{
+    RawAccessLog, RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawRoute, RawUpstream,
+};
 use sealway_runtime::config::{Layers, Problems};
 use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig};
@@ -42,6 +44,8 @@ pub(crate) struct RawServe {
     /// Rules that requests are matched against, the first that matches wins; at least one.
     /// - default: required
     routes: Vec<RawRoute>,
+    /// Keys for messages of card schemes, by name.
+    mle_keys: BTreeMap<String, RawMleKey>,
     /// Services behind the gateway, by name.
     upstreams: BTreeMap<String, RawUpstream>,
     /// The session authority and its store.
@@ -195,6 +199,7 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
         file,
         listeners: &raw.listeners,
         routes: &raw.routes,
+        mle_keys: &raw.mle_keys,
         upstreams: &raw.upstreams,
         cors: &raw.cors,
         limits: &raw.limits,

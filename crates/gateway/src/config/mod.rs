@@ -4,6 +4,7 @@ mod access_log;
 mod cors;
 mod limits;
 mod listeners;
+mod mle;
 mod routes;
 mod upstreams;
 
@@ -27,6 +28,7 @@ pub use self::cors::RawCors;
 use self::limits::Limits;
 pub use self::limits::{RawLimits, RequestLimits};
 pub use self::listeners::{Listener, Place, RawListener, RawTls};
+pub use self::mle::RawMleKey;
 pub use self::routes::RawRoute;
 use self::routes::{CheckedAction, CheckedRoute};
 use self::upstreams::CheckedUpstream;
@@ -34,6 +36,7 @@ pub use self::upstreams::RawUpstream;
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
+use crate::mle::{KeyFiles, KeyRing, Mle};
 use crate::route::{Action, Forward, ForwardPolicy, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
@@ -68,6 +71,8 @@ pub struct RawGateway<'a> {
     pub listeners: &'a [RawListener],
     /// Section `routes:` of the configuration.
     pub routes: &'a [RawRoute],
+    /// Section `mle_keys:` of the configuration.
+    pub mle_keys: &'a BTreeMap<String, RawMleKey>,
     /// Section `upstreams:` of the configuration.
     pub upstreams: &'a BTreeMap<String, RawUpstream>,
     /// Section `cors:` of the configuration.
@@ -93,6 +98,7 @@ pub struct GatewayConfig {
     cors: Cors,
     access_log: Option<CheckedAccessLog>,
     upstreams: BTreeMap<String, CheckedUpstream>,
+    mle_keys: BTreeMap<String, KeyFiles>,
     routes: Vec<CheckedRoute>,
 }
 
@@ -103,14 +109,17 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     if raw.routes.is_empty() {
         problems.add("routes", "expected at least one route");
     }
+    let mle_keys = mle::resolve_keys(raw.mle_keys, raw.file, problems);
     let routes = raw.routes.iter().enumerate();
     let routes = routes
-        .filter_map(|(index, route)| routes::resolve(index, route, &listeners, raw.upstreams, problems))
+        .filter_map(|(index, route)| {
+            routes::resolve(index, route, &listeners, (raw.upstreams, raw.mle_keys), &mle_keys, problems)
+        })
         .collect();
     let cors = cors::resolve(raw.cors, problems);
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
     let access_log = raw.access_log.map(|log| access_log::resolve(log, raw.file, problems));
-    GatewayConfig { listeners, http, drain, stop_delay, limits: request, cors, access_log, upstreams, routes }
+    GatewayConfig { listeners, http, drain, stop_delay, limits: request, cors, access_log, upstreams, mle_keys, routes }
 }
 
 impl GatewayConfig {
@@ -142,6 +151,9 @@ impl GatewayConfig {
     pub fn check_files(&self, clock: &Arc<dyn Clock>, problems: &mut Problems) {
         if let Some(log) = &self.access_log {
             log.check_file(problems);
+        }
+        if let Err((setting, why)) = KeyRing::read(&self.mle_keys) {
+            problems.add(setting, why);
         }
         for listener in &self.listeners {
             if let Place::Unix(path) = &listener.place {
@@ -198,7 +210,9 @@ impl GatewayConfig {
             };
             upstreams.insert(name, Arc::new(Upstream::new(target, settings).made_by(text)));
         }
-        let routes = self.routes.iter().filter_map(|route| {
+        let ring = KeyRing::read(&self.mle_keys).map_err(|(setting, why)| format!("{setting}: {why}"))?;
+        ring.set_gauges(clock.now_ms());
+        let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
                 CheckedAction::Standalone(standalone) => Action::Standalone(*standalone),
@@ -206,12 +220,17 @@ impl GatewayConfig {
                     upstream: upstreams.get(upstream.as_str())?.clone(),
                     policy: ForwardPolicy::clone(policy),
                     kept: policy.keep_answers.map(KeptAnswers::new),
+                    mle: match policy.mle.clone().map(|mle| Mle::new(mle, &ring)).transpose() {
+                        Ok(mle) => mle,
+                        Err(why) => return Some(Err(format!("routes[{index}].mle.open: {why}"))),
+                    },
                 })),
             };
-            Some(Route { name: route.name.clone(), matcher: route.matcher.clone(), delay: route.delay, action })
+            let (name, matcher) = (route.name.clone(), route.matcher.clone());
+            Some(Ok(Route { name, matcher, delay: route.delay, action }))
         });
         let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
-        let routes = routes.collect();
+        let routes = routes.collect::<Result<_, String>>()?;
         let access_log = self.access_log.as_ref().map(CheckedAccessLog::open).transpose()?;
         let upstreams = upstreams.into_values().collect();
         Ok(Gateway::new(authority, routes, upstreams, self.cors.clone(), self.limits, trusted, access_log))

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
+use super::mle::{self, RawMle, RawMleKey};
 use super::{OneOrMany, RawUpstream};
+use crate::mle::KeyFiles;
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealing};
 use crate::standalone::Standalone;
@@ -52,6 +54,9 @@ pub struct RawRoute {
     /// `required`: every request is sealed. `optional`: requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
     /// `off`: requests pass as sent.
     sealed: Option<Sealing>,
+    /// Messages encrypted as card schemes do (JWE): opened for the service, or sealed on its behalf.
+    /// - type: section
+    mle: Option<RawMle>,
     /// `Content-Type` of a plaintext for the service.
     /// - default: `application/json`
     content_type: Option<String>,
@@ -162,7 +167,8 @@ pub(super) fn resolve(
     index: usize,
     raw: &RawRoute,
     listeners: &[Listener],
-    upstreams: &BTreeMap<String, RawUpstream>,
+    (upstreams, raw_keys): (&BTreeMap<String, RawUpstream>, &BTreeMap<String, RawMleKey>),
+    mle_keys: &BTreeMap<String, KeyFiles>,
     problems: &mut Problems,
 ) -> Option<CheckedRoute> {
     let at = format!("routes[{index}]");
@@ -175,7 +181,18 @@ pub(super) fn resolve(
             if !upstreams.contains_key(upstream) {
                 problems.add(format!("{at}.upstream"), format!("no upstream is named \"{upstream}\""));
             }
-            Some(CheckedAction::Forward(upstream.clone(), Box::new(resolve_forward(index, raw, problems))))
+            let mut policy = resolve_forward(index, raw, problems);
+            if let Some(raw_mle) = &raw.mle {
+                let at = format!("{at}.mle");
+                if policy.sealed == Sealing::Required {
+                    problems.add(&at, "no message reaches it: sealed: required takes all of them");
+                }
+                policy.mle = mle::resolve(&at, raw_mle, raw_keys, problems);
+                if let Some(mle) = &policy.mle {
+                    mle::check_algorithms(&at, mle, mle_keys, problems);
+                }
+            }
+            Some(CheckedAction::Forward(upstream.clone(), Box::new(policy)))
         }
         _ => {
             problems.add(&at, "expected one of: sessions: {}, an upstream, or standalone");
@@ -205,6 +222,7 @@ impl RawRoute {
         let is_echo = self.standalone == Some(Standalone::Echo);
         let given = [
             ("sealed", self.sealed.is_some()),
+            ("mle", self.mle.is_some()),
             ("content_type", self.content_type.is_some()),
             ("sealed_body_max", self.sealed_body_max.given().is_some()),
             ("body_max", self.body_max.given().is_some() && !is_echo),
@@ -308,6 +326,7 @@ fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> For
         client_id: raw.client_id_from,
         pass_connection_close: raw.pass_connection_close.get(),
         keep_answers: raw.keep_answers_sec.check(&format!("{at}.keep_answers_sec"), problems).map(Duration::from_secs),
+        mle: None,
         route: index,
         uploads_max: raw.uploads_max.check(&format!("{at}.uploads_max"), problems),
         body_rate_min: raw.body_rate_min_bytes_per_sec.check(&format!("{at}.body_rate_min_bytes_per_sec"), problems),

@@ -1,0 +1,214 @@
+//! One message: opened with the keys of the route, or sealed to one recipient.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use http::header::{CONTENT_TYPE, HeaderMap};
+use metrics::counter;
+use parking_lot::Mutex;
+use sealway_exchange::Sessions;
+use sealway_proto::mle::{self as core, Class, Message, Profile, Refusal, Wrapper, body};
+use sealway_proto::session::Fresh;
+use sealway_runtime::http::Origin;
+use sealway_runtime::http::notices::Gate;
+use zeroize::Zeroizing;
+
+use super::keys::{Recipient, provider};
+use super::pool::{self, Overload};
+use super::{Direction, Exchange};
+use crate::upstream::UpstreamError;
+
+/// The media types of a body that is a token and nothing else. The second is registered for the JSON form of JOSE; Wise uses it for
+/// the compact one, and UK Open Banking the third.
+const BARE_TYPES: [&str; 3] = ["application/jose", "application/jose+json", "application/jose+jwe"];
+/// The header in which Visa's clients repeat the kid.
+const KEY_ID: &str = "keyid";
+
+/// The reasons for which an exchange ends without the service's answer.
+pub(super) enum Fault {
+    /// The client's message is rejected.
+    Refused(Refusal),
+    /// The plaintext of an outbound request does not have the form that the route needs.
+    Unfit(Refusal),
+    /// The answer to an outbound request is rejected.
+    Answer(Refusal),
+    /// A message cannot be sealed: no key is valid, or the body is not of the form that the route needs.
+    Unsealable(String),
+    /// The caller has no key, or may not use the route.
+    Caller,
+    /// Too many messages wait for a private operation.
+    Overload,
+    /// The claim against replays was not granted.
+    Store(sealway_proto::exchange::Refusal),
+    /// The service did not answer.
+    Upstream(UpstreamError),
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Fault {
+        Fault::Refused(refusal)
+    }
+}
+
+impl From<Overload> for Fault {
+    fn from(_: Overload) -> Fault {
+        Fault::Overload
+    }
+}
+
+/// The reasons for which a message is not sealed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SealFault {
+    #[error("no key of the recipient is valid now: see the times of its certificates")]
+    NoKey,
+    #[error("the body cannot be sealed: {0}")]
+    Body(Refusal),
+    #[error("the body cannot be sealed: {0}")]
+    Token(#[from] core::SealError),
+    #[error("the generator of random numbers failed")]
+    Random,
+}
+
+/// A sealed body.
+pub(super) struct Sealed {
+    pub(super) body: Vec<u8>,
+    pub(super) content_type: &'static str,
+}
+
+impl Exchange<'_> {
+    /// Returns whether a request has the form of the profile, by its media type and its members alone.
+    pub(super) fn is_sealed(&self, headers: &HeaderMap, body: &[u8]) -> bool {
+        self.is_token(Message::Request, headers, body)
+    }
+
+    /// Returns whether a message has the form of the profile.
+    pub(super) fn is_token(&self, message: Message, headers: &HeaderMap, bytes: &[u8]) -> bool {
+        let rules = self.mle.rules(message);
+        if !rules.is_empty() {
+            return !matches!(body::find_sealed(bytes, rules, body::EACH_MAX_DEFAULT), Ok(fields) if fields.is_empty());
+        }
+        match self.mle.policy.profile.wrapper(message) {
+            Wrapper::Bare => {
+                let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+                let essence = media_type.split(';').next().unwrap_or_default().trim();
+                BARE_TYPES.iter().any(|bare| essence.eq_ignore_ascii_case(bare))
+            }
+            wrapper => body::is_wrapped(bytes, wrapper),
+        }
+    }
+
+    /// Opens every token of a message, and claims each against replays if it is a client's.
+    pub(super) async fn open(
+        &self,
+        message: Message,
+        bytes: &[u8],
+        headers: &HeaderMap,
+        origin: Option<&Origin>,
+    ) -> Result<Zeroizing<Vec<u8>>, Fault> {
+        let policy = &self.mle.policy;
+        let rules = self.mle.rules(message);
+        let fields = if rules.is_empty() {
+            None
+        } else {
+            let fields = body::find_sealed(bytes, rules, body::EACH_MAX_DEFAULT)?;
+            if fields.is_empty() {
+                return Err(Refusal::new(Class::Json, "no token stands at a configured path").into());
+            }
+            Some(fields)
+        };
+        let tokens = match &fields {
+            None => vec![body::unwrap(bytes, policy.profile.wrapper(message))?],
+            Some(fields) => fields.iter().map(|field| field.text().to_vec()).collect(),
+        };
+        let now_ms = self.authority.now_ms();
+        let mut openings = Vec::with_capacity(tokens.len());
+        for token in &tokens {
+            let opening = core::Opening::begin(token, &policy.profile, message, &self.mle.open, now_ms)?;
+            if message == Message::Request
+                && headers.get(KEY_ID).is_some_and(|said| said.as_bytes() != opening.wants().kid().as_bytes())
+            {
+                return Err(Refusal::new(Class::Kid, "the header keyId is not the kid of the token").into());
+            }
+            openings.push(opening);
+        }
+        let kids: Vec<String> = openings.iter().map(|opening| opening.wants().kid().to_owned()).collect();
+        let opened = pool::run(origin, move || {
+            let provider = provider();
+            let open = |opening: core::Opening| {
+                let randoms = core::OpenRandoms::draw(provider.base())
+                    .map_err(|_| Refusal::new(Class::Unwrap, "the generator of random numbers failed"))?;
+                let cek = opening.wants().unwrap_here();
+                opening.unwrapped(cek.as_ref().map(|cek| cek.as_slice()), &randoms, provider)
+            };
+            openings.into_iter().map(open).collect::<Result<Vec<_>, Refusal>>()
+        });
+        let mut plaintexts = Vec::with_capacity(kids.len());
+        for guarded in opened.await?? {
+            let claims = policy.direction == Direction::Inbound && policy.refuses_replays;
+            let fresh = if claims {
+                let peer = origin.and_then(|origin| origin.client);
+                self.authority.reserve_from(peer, guarded.claim()).await.map_err(Fault::Store)?
+            } else {
+                // The configuration lets tokens come again; an answer belongs to its request's connection.
+                Fresh::reserved(guarded.claim())
+            };
+            let plaintext = guarded.release(fresh).map_err(|err| Fault::Store(err.into()))?;
+            plaintexts.push(plaintext.into_bytes());
+        }
+        for kid in kids {
+            counter!("sealway_mle_key_uses_total", "kid" => kid).increment(1);
+        }
+        self.count("open");
+        match fields {
+            None => Ok(plaintexts.pop().unwrap_or_default()),
+            Some(fields) => {
+                let opened: Vec<_> = fields.into_iter().zip(plaintexts).collect();
+                Ok(body::put_opened(bytes, rules, &opened, policy.scalars)?)
+            }
+        }
+    }
+
+    /// Seals a message to a recipient.
+    pub(super) fn seal(&self, message: Message, bytes: &[u8], recipient: &Recipient) -> Result<Sealed, SealFault> {
+        let policy = &self.mle.policy;
+        let now_ms = self.authority.now_ms();
+        let key = recipient.key(now_ms).ok_or(SealFault::NoKey)?;
+        let rules = self.mle.rules(message);
+        let seal = |plaintext: &[u8]| {
+            let provider = provider();
+            let randoms = core::SealRandoms::draw(provider.base()).map_err(|_| SealFault::Random)?;
+            Ok::<_, SealFault>(core::seal::seal(plaintext, &policy.profile, message, key, now_ms, randoms, provider)?)
+        };
+        let wrapper = policy.profile.wrapper(message);
+        let sealed = if rules.is_empty() {
+            body::wrap(&seal(bytes)?, wrapper)
+        } else {
+            let fields =
+                body::find_plain(bytes, rules, body::EACH_MAX_DEFAULT, policy.scalars).map_err(SealFault::Body)?;
+            let fields = fields.into_iter().map(|field| seal(field.text()).map(|token| (field, token)));
+            let fields = fields.collect::<Result<Vec<_>, _>>()?;
+            body::put_sealed(bytes, rules, &fields).map_err(SealFault::Body)?
+        };
+        counter!("sealway_mle_key_uses_total", "kid" => key.kid().to_owned()).increment(1);
+        self.count("seal");
+        let is_bare = rules.is_empty() && wrapper == Wrapper::Bare;
+        Ok(Sealed { body: sealed, content_type: if is_bare { BARE_TYPES[0] } else { "application/json" } })
+    }
+
+    fn count(&self, step: &'static str) {
+        let (route, profile) = (self.route.to_owned(), self.mle.policy.profile.name());
+        counter!("sealway_mle_messages_total", "route" => route, "profile" => profile, "step" => step).increment(1);
+    }
+}
+
+/// Counts a rejected message and logs its class, in a limited number of lines: the peer decides how often it sends one.
+pub(super) fn report(route: &str, profile: &Profile, refusal: &Refusal) {
+    static NOTICES: LazyLock<Mutex<HashMap<&'static str, Gate>>> = LazyLock::new(Mutex::default);
+    counter!("sealway_refusals_total", "on" => "mle", "class" => refusal.class()).increment(1);
+    let kept_back = NOTICES.lock().entry(refusal.class()).or_default().pass(Instant::now());
+    if let Some(kept_back) = kept_back {
+        let (class, profile) = (refusal.class(), profile.name());
+        tracing::info!(on = "mle", class, route, profile, kept_back, "refused: {refusal}");
+    }
+}

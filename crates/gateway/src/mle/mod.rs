@@ -1,0 +1,348 @@
+//! The MLE bridge: a route whose messages are encrypted as a card scheme asks for it, in front of an unchanged service (inbound), or
+//! between an unchanged service and the scheme (outbound). `spec/mle.md` has the messages; this module has the exchange around them.
+
+mod keys;
+mod message;
+mod pool;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderName, HeaderValue, LAST_MODIFIED, RANGE, TRAILER,
+};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use parking_lot::Mutex;
+use sealway_exchange::headers::remove_where;
+use sealway_exchange::timing::ServerTiming;
+use sealway_proto::mle::{FieldRule, Message, Profile, Scalars};
+use sealway_runtime::http::share::Share;
+use sealway_runtime::http::{Body, BodyRefusal, Interim, Origin, RequestBody, full, read_body};
+use sealway_sessions::Authority;
+use sealway_sessions::answer::{Form, busy, plain_error, rejected};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::keys::{KeyFiles, KeyRing, Opening, Recipient};
+use self::message::{Fault, Sealed};
+use crate::config::RequestLimits;
+use crate::route::Forward;
+use crate::upstream::UpstreamError;
+
+/// Says to a service how the request came: `mle:` and the name of the profile.
+const WIRE: HeaderName = HeaderName::from_static("x-sealway-wire");
+
+/// The side of the route that speaks the scheme's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Direction {
+    /// The client: its requests are opened, and answers are encrypted to it.
+    Inbound,
+    /// The upstream: requests are encrypted to it, and its answers are opened.
+    Outbound,
+}
+
+/// The callers whose messages are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Caller {
+    /// Those that show a certificate which the listener verified.
+    ClientCertificate,
+    /// Everybody: whoever has the public key can make a message.
+    Anybody,
+}
+
+/// The messages in clear that pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PlainAnswers {
+    /// None that has a body.
+    #[default]
+    None,
+    /// Answers with a status of 400 and more.
+    Errors,
+    /// All answers.
+    All,
+}
+
+impl PlainAnswers {
+    fn has(self, status: StatusCode) -> bool {
+        match self {
+            PlainAnswers::None => false,
+            PlainAnswers::Errors => status.is_client_error() || status.is_server_error(),
+            PlainAnswers::All => true,
+        }
+    }
+}
+
+/// The settings of a route for messages of a scheme.
+#[derive(Clone, Debug)]
+pub(crate) struct MlePolicy {
+    pub(crate) direction: Direction,
+    pub(crate) profile: Profile,
+    /// True if plain requests are rejected; on an outbound route requests are always plain.
+    pub(crate) is_required: bool,
+    pub(crate) caller: Caller,
+    /// Names of keys that open.
+    pub(crate) open: Vec<String>,
+    /// Names of keys that seal, by the subject of the caller's certificate; `None` is every caller.
+    pub(crate) seal: Vec<(Option<String>, Vec<String>)>,
+    /// Places of tokens in requests and in answers; without any the whole body is one token.
+    pub(crate) request: Vec<FieldRule>,
+    pub(crate) answer: Vec<FieldRule>,
+    pub(crate) scalars: Scalars,
+    pub(crate) plain_answers: PlainAnswers,
+    /// True if a token that came before is rejected.
+    pub(crate) refuses_replays: bool,
+}
+
+/// A route for messages of a scheme.
+#[derive(Debug)]
+pub(crate) struct Mle {
+    policy: MlePolicy,
+    open: Opening,
+    seal: Vec<Recipient>,
+}
+
+impl Mle {
+    /// Creates the route with its keys.
+    ///
+    /// # Errors
+    /// Two keys that open have one kid.
+    pub(crate) fn new(policy: MlePolicy, ring: &KeyRing) -> Result<Mle, String> {
+        let open = ring.opening(&policy.open)?;
+        let seal = policy.seal.iter().map(|(caller, names)| ring.recipient(caller.clone(), names)).collect();
+        Ok(Mle { policy, open, seal })
+    }
+
+    fn rules(&self, message: Message) -> &[FieldRule] {
+        match message {
+            Message::Request => &self.policy.request,
+            Message::Answer => &self.policy.answer,
+        }
+    }
+
+    /// Returns the keys of the caller: those of its subject before those of every caller.
+    fn recipient(&self, origin: Option<&Origin>) -> Option<&Recipient> {
+        let subject = origin.and_then(|origin| origin.certificate.as_deref()).map(|certificate| &certificate.subject);
+        let own = self.seal.iter().find(|recipient| recipient.caller.is_some() && recipient.caller.as_ref() == subject);
+        own.or_else(|| self.seal.iter().find(|recipient| recipient.caller.is_none()))
+    }
+}
+
+/// What an exchange on the route works with.
+struct Exchange<'a> {
+    mle: &'a Mle,
+    authority: &'a Authority,
+    forward: &'a Forward,
+    route: &'a str,
+}
+
+/// Answers a request of a route with MLE. `body` is held in memory whole, as long as `sealed_body_max` allows.
+pub(crate) async fn call(
+    mle: &Mle,
+    authority: &Authority,
+    (forward, route): (&Forward, &str),
+    limits: RequestLimits,
+    parts: Parts,
+    (body, room): (RequestBody, Arc<Mutex<Share>>),
+    is_trusted: bool,
+    timing: &mut ServerTiming,
+) -> Response<Body> {
+    let exchange = Exchange { mle, authority, forward, route };
+    let origin = parts.extensions.get::<Origin>().cloned();
+    if mle.policy.direction == Direction::Inbound
+        && mle.policy.caller == Caller::ClientCertificate
+        && origin.as_ref().is_none_or(|origin| origin.certificate.is_none())
+    {
+        sealway_runtime::http::discard(body).await;
+        return plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN");
+    }
+    if parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        sealway_runtime::http::discard(body).await;
+        return plain_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE");
+    }
+    let time = limits.body_time;
+    let body = match read_body(body, forward.policy.sealed_body_max, time).await {
+        Ok(body) => body,
+        Err(refusal) => return UpstreamError::RequestBody(refusal).answer(Form::Plain),
+    };
+    timing.lap("body");
+    let answer = match mle.policy.direction {
+        Direction::Inbound => exchange.inbound(parts, body, origin.as_ref(), is_trusted, timing).await,
+        Direction::Outbound => exchange.outbound(parts, body, origin.as_ref(), is_trusted, timing).await,
+    };
+    // The room is held until the plaintext of both bodies is gone.
+    drop(room);
+    match answer {
+        Ok(answer) => answer,
+        Err(fault) => {
+            // The names of steps would tell how far the message came.
+            timing.forget_steps();
+            exchange.reject(fault)
+        }
+    }
+}
+
+impl Exchange<'_> {
+    async fn inbound(
+        &self,
+        mut parts: Parts,
+        body: Vec<u8>,
+        origin: Option<&Origin>,
+        is_trusted: bool,
+        timing: &mut ServerTiming,
+    ) -> Result<Response<Body>, Fault> {
+        // A key is chosen before the service acts: an answer that cannot be sealed would be lost after it.
+        let recipient = self.mle.recipient(origin);
+        if recipient.is_none() && self.mle.policy.plain_answers != PlainAnswers::All {
+            return Err(Fault::Caller);
+        }
+        let is_bodiless = body.is_empty() && [Method::GET, Method::HEAD, Method::DELETE].contains(&parts.method);
+        let is_sealed = self.is_sealed(&parts.headers, &body);
+        let plaintext = if is_bodiless {
+            None
+        } else if !is_sealed && !self.mle.policy.is_required {
+            return self.plain(parts, body, is_trusted).await;
+        } else {
+            Some(self.open(Message::Request, &body, &parts.headers, origin).await?)
+        };
+        timing.lap("open");
+        of_plaintext(&mut parts.headers, plaintext.is_some().then_some(&self.forward.policy.content_type));
+        let (mut parts, body) = self.ask(parts, plaintext.map(Bytes::from_owner), is_trusted).await?.into_parts();
+        timing.lap("upstream");
+        let is_plain = body.is_empty() || self.mle.policy.plain_answers.has(parts.status);
+        let Some(recipient) = recipient.filter(|_| !is_plain) else {
+            return Ok(Response::from_parts(parts, full(body)));
+        };
+        let sealed = self.seal(Message::Answer, &body, recipient).map_err(|err| Fault::Unsealable(err.to_string()))?;
+        of_token(&mut parts.headers, &sealed);
+        timing.lap("seal");
+        Ok(Response::from_parts(parts, full(sealed.body)))
+    }
+
+    async fn outbound(
+        &self,
+        mut parts: Parts,
+        body: Vec<u8>,
+        origin: Option<&Origin>,
+        is_trusted: bool,
+        timing: &mut ServerTiming,
+    ) -> Result<Response<Body>, Fault> {
+        let recipient = self.mle.seal.first().ok_or(Fault::Caller)?;
+        let method = parts.method.clone();
+        let sent = if body.is_empty() {
+            None
+        } else {
+            let sealed = self.seal(Message::Request, &body, recipient);
+            let sealed = sealed.map_err(|err| match err {
+                message::SealFault::Body(refusal) => Fault::Unfit(refusal),
+                err => Fault::Unsealable(err.to_string()),
+            })?;
+            of_token(&mut parts.headers, &sealed);
+            Some(sealed.body.into())
+        };
+        timing.lap("seal");
+        parts.headers.remove(ACCEPT_ENCODING);
+        let (mut parts, body) = self.ask(parts, sent, is_trusted).await?.into_parts();
+        timing.lap("upstream");
+        let is_bodiless = body.is_empty() || method == Method::HEAD;
+        if is_bodiless
+            || (self.mle.policy.plain_answers.has(parts.status)
+                && !self.is_token(Message::Answer, &parts.headers, &body))
+        {
+            return Ok(Response::from_parts(parts, full(body)));
+        }
+        let opened = self.open(Message::Answer, &body, &parts.headers, origin).await;
+        let opened = opened.map_err(|fault| match fault {
+            Fault::Refused(refusal) => Fault::Answer(refusal),
+            fault => fault,
+        })?;
+        of_plaintext(&mut parts.headers, Some(&self.forward.policy.content_type));
+        timing.lap("open");
+        Ok(Response::from_parts(parts, full(Bytes::from_owner(opened))))
+    }
+
+    /// Forwards a request in clear, and its answer.
+    async fn plain(&self, parts: Parts, body: Vec<u8>, is_trusted: bool) -> Result<Response<Body>, Fault> {
+        Ok(self.ask(parts, Some(body.into()), is_trusted).await?.map(full))
+    }
+
+    /// Calls the service and reads its answer whole.
+    async fn ask(&self, mut parts: Parts, body: Option<Bytes>, is_trusted: bool) -> Result<Response<Bytes>, Fault> {
+        let policy = &self.forward.policy;
+        policy.headers.to_upstream(&mut parts, is_trusted);
+        parts.uri = policy.target(&parts.uri);
+        // An interim answer would pass in clear.
+        parts.extensions.remove::<Interim>();
+        if self.mle.policy.direction == Direction::Inbound {
+            let wire = format!("mle:{}", self.mle.policy.profile.name());
+            if let Ok(wire) = HeaderValue::try_from(wire) {
+                parts.headers.insert(WIRE, wire);
+            }
+        }
+        parts.headers.remove(RANGE);
+        let request = Request::from_parts(parts, full(body.unwrap_or_default()));
+        let mut answer = self.forward.upstream.call(request).await.map_err(Fault::Upstream)?;
+        policy.headers.to_client(answer.headers_mut());
+        let (parts, body) = answer.into_parts();
+        let time = self.forward.upstream.response_time();
+        let body = read_body(body, policy.sealed_body_max, time).await.map_err(|refusal| match refusal {
+            BodyRefusal::TooSlow => Fault::Upstream(UpstreamError::TooSlow),
+            other => Fault::Upstream(UpstreamError::Unreachable(format!("its body: {other}"))),
+        })?;
+        Ok(Response::from_parts(parts, body.into()))
+    }
+
+    /// Answers a rejected message. Whatever was wrong with a token, the answer is the same.
+    fn reject(&self, fault: Fault) -> Response<Body> {
+        match fault {
+            Fault::Refused(refusal) => {
+                message::report(self.route, &self.mle.policy.profile, &refusal);
+                plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
+            }
+            // The service's own request: it may know what is wrong.
+            Fault::Unfit(refusal) => {
+                message::report(self.route, &self.mle.policy.profile, &refusal);
+                plain_error(StatusCode::UNPROCESSABLE_ENTITY, "BAD_REQUEST")
+            }
+            Fault::Answer(refusal) => {
+                message::report(self.route, &self.mle.policy.profile, &refusal);
+                let why = format!("its answer is not one of the profile: {refusal}");
+                UpstreamError::Unreachable(why).answer(Form::Plain)
+            }
+            Fault::Unsealable(why) => UpstreamError::Unreachable(why).answer(Form::Plain),
+            Fault::Store(refusal) => {
+                sealway_sessions::answer::report(&refusal, "mle");
+                rejected(refusal, Form::Plain)
+            }
+            Fault::Caller => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
+            Fault::Overload => busy(),
+            Fault::Upstream(err) => err.answer(Form::Plain),
+        }
+    }
+}
+
+/// Makes headers those of a plaintext of this media type, or of a message without one.
+fn of_plaintext(headers: &mut HeaderMap, content_type: Option<&HeaderValue>) {
+    of_body(headers);
+    // A compressed answer could not be sealed as JSON.
+    headers.remove(ACCEPT_ENCODING);
+    if let Some(content_type) = content_type {
+        headers.insert(CONTENT_TYPE, content_type.clone());
+    }
+}
+
+/// Makes headers those of a token.
+fn of_token(headers: &mut HeaderMap, sealed: &Sealed) {
+    of_body(headers);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(sealed.content_type));
+}
+
+/// Removes the headers that describe another body.
+fn of_body(headers: &mut HeaderMap) {
+    const OF_BODY: [HeaderName; 7] =
+        [ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, TRAILER];
+    remove_where(headers, |name| OF_BODY.contains(name));
+}

@@ -1,0 +1,81 @@
+//! Private operations off the reactor's threads: an RSA-2048 operation takes about as long as hundreds of plain requests, and
+//! anybody with a certificate can ask for one.
+
+use std::sync::Arc;
+use std::sync::LazyLock;
+
+use sealway_runtime::http::Origin;
+use sealway_runtime::http::share::{SharedBudget, Taker};
+use tokio::sync::Semaphore;
+
+/// Messages that may wait for a thread, those at work included.
+const WAITING_MAX: u64 = 1024;
+/// Messages of one network of clients that may wait.
+const WAITING_PER_NETWORK_MAX: u64 = 256;
+
+/// The threads of this process for private operations: as many as it has cores, whatever the number of routes.
+static POOL: LazyLock<Pool> = LazyLock::new(|| {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    Pool { threads: Semaphore::new(threads), waiting: SharedBudget::new(WAITING_MAX) }
+});
+
+struct Pool {
+    threads: Semaphore,
+    waiting: Arc<SharedBudget>,
+}
+
+/// No thread is free, and too many messages wait for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Overload;
+
+/// Runs work that blocks on a thread of its own, after those that came before.
+///
+/// # Errors
+/// [`Overload`], before anything was done.
+pub(super) async fn run<T: Send + 'static>(
+    origin: Option<&Origin>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Overload> {
+    let pool = &*POOL;
+    let network = Taker::network(origin).map(|network| (network, WAITING_PER_NETWORK_MAX));
+    let mut place = pool.waiting.share([network, None]);
+    if !place.grow(1) {
+        return Err(Overload);
+    }
+    let _thread = pool.threads.acquire().await.map_err(|_| Overload)?;
+    // It ends early only if the work panicked, or the runtime shuts down.
+    tokio::task::spawn_blocking(work).await.map_err(|_| Overload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_network_has_its_share_of_the_places_and_no_more() {
+        let origin = |client: &str| Origin {
+            listener: "a".into(),
+            peer: sealway_runtime::http::Peer::Unix,
+            client: Some(client.parse().unwrap()),
+            is_tls: false,
+            certificate: None,
+        };
+        let one = Arc::new(origin("192.0.2.1"));
+        let sleep = || std::thread::sleep(Duration::from_millis(20));
+        let calls: Vec<_> = (0..WAITING_PER_NETWORK_MAX + 5)
+            .map(|_| {
+                let one = one.clone();
+                tokio::spawn(async move { run(Some(&one), sleep).await })
+            })
+            .collect();
+        // Another network is served meanwhile.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(run(Some(&origin("192.0.2.2")), || 7).await, Ok(7));
+        let mut refused = 0;
+        for call in calls {
+            refused += u64::from(call.await.unwrap().is_err());
+        }
+        assert_eq!(refused, 5);
+    }
+}
