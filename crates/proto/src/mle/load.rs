@@ -352,7 +352,7 @@ fn blocks(bytes: &[u8]) -> Result<Vec<Block<'_>>, KeyError> {
         loop {
             match lines.next() {
                 // The old form of an encrypted key has headers (RFC 1421).
-                Some(line) if line.contains("ENCRYPTED") => return Err(KeyError::Encrypted),
+                Some(line) if line.starts_with("Proc-Type:") => return Err(KeyError::Encrypted),
                 Some(line)
                     if line.strip_prefix("-----END ").and_then(|line| line.strip_suffix("-----")) == Some(label) =>
                 {
