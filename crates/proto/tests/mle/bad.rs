@@ -52,7 +52,7 @@ fn forms(good: &Builder) -> Vec<Case> {
         let name = format!("white space before the {part}");
         cases.push(case(name, token.with_text(number, |text| text.insert(0, ' ')), Class::Base64));
         // A length with no last bits set: one, two or three bytes over a multiple of three.
-        if token.0[number].len() % 3 != 0 {
+        if !token.0[number].len().is_multiple_of(3) {
             let name = format!("bits behind the last byte of the {part}");
             let text = token.with_text(number, |text| {
                 let last = text.pop().unwrap();
