@@ -15,6 +15,7 @@ pub mod aws_lc;
 pub mod body;
 pub mod compact;
 pub mod crypto;
+mod der;
 pub mod header;
 mod json;
 pub mod keys;
