@@ -3,6 +3,7 @@
 
 mod bad;
 mod builder;
+mod json_web;
 mod keys;
 mod mutation;
 mod replay;

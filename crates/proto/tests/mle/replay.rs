@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::mle::crypto::{AesWrap, CryptoFailed, RsaPrivate, Wrap};
+use sealway_proto::mle::crypto::{AesWrap, CryptoFailure, RsaPrivate, Wrap};
 use sealway_proto::mle::{Alg, Class, Enc, JoseProvider, Message, OpenRandoms, Opening, Profile};
 use sealway_proto::session::Fresh;
 use sealway_proto::wire::ReplayPolicy;
@@ -98,7 +98,7 @@ impl JoseProvider for Recorder {
         aad: &[u8],
         data: &mut Vec<u8>,
         tag: &[u8],
-    ) -> Result<(), CryptoFailed> {
+    ) -> Result<(), CryptoFailure> {
         self.0.lock().unwrap().push(cek.to_vec());
         provider().open_content(enc, cek, iv, aad, data, tag)
     }
@@ -110,19 +110,19 @@ impl JoseProvider for Recorder {
         iv: &[u8],
         aad: &[u8],
         data: &mut Vec<u8>,
-    ) -> Result<Vec<u8>, CryptoFailed> {
+    ) -> Result<Vec<u8>, CryptoFailure> {
         provider().seal_content(enc, cek, iv, aad, data)
     }
 
-    fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailed> {
+    fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailure> {
         provider().rsa_private(alg, pkcs8)
     }
 
-    fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailed> {
+    fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailure> {
         provider().rsa_public(alg, spki)
     }
 
-    fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailed> {
+    fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailure> {
         provider().aes_wrap(key)
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use sealway_proto::mle::aws_lc::AwsLcJose;
 use sealway_proto::mle::{
-    Alg, JoseProvider, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Plaintext, Profile, Refusal,
-    Unreplayed,
+    Alg, JoseProvider, KidSource, Message, NonceGuard, OpenRandoms, Opening, OpeningKey, OpeningKeys, Plaintext,
+    Profile, Refusal,
 };
 use sealway_proto::session::Fresh;
 
@@ -79,14 +79,14 @@ pub(crate) fn open_at(
     message: Message,
     keys: &OpeningKeys,
     now_ms: u64,
-) -> Result<Unreplayed<Plaintext>, Refusal> {
+) -> Result<NonceGuard<Plaintext>, Refusal> {
     let opening = Opening::begin(token, profile, message, keys, now_ms)?;
     let cek = opening.wants().unwrap_here();
     let randoms = OpenRandoms::draw(provider().base()).unwrap();
     opening.unwrapped(cek.as_ref().map(|cek| cek.as_slice()), &randoms, provider())
 }
 
-pub(crate) fn release(opened: Unreplayed<Plaintext>) -> Plaintext {
+pub(crate) fn release(opened: NonceGuard<Plaintext>) -> Plaintext {
     let fresh = Fresh::reserved(opened.claim());
     opened.release(fresh).unwrap()
 }
