@@ -17,6 +17,7 @@ mod http_details;
 mod lite_gateway;
 mod lite_gateway_faults;
 mod metrics_help;
+mod mle;
 mod mle_guide;
 mod pass_through;
 mod raw_http2;
