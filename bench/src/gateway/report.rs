@@ -1,7 +1,7 @@
 //! Prints the table and compares it with the goals.
 
-use super::{Cell, Options};
 use super::row::Row;
+use super::{Cell, Options};
 use crate::proxies::{Headers, Kind, Proxy};
 use crate::table::median;
 
