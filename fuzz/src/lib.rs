@@ -19,6 +19,7 @@ pub mod http1;
 pub mod init;
 mod input;
 pub mod kek;
+pub mod mle;
 pub mod native;
 mod party;
 pub mod relay;
@@ -51,6 +52,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("http1", http1::http1),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),
+    ("mle-body", mle::body),
+    ("mle-token", mle::token),
     ("relay-attach", relay::relay_attach),
     ("routes", route::routes),
     ("wire-parse", wire::wire_parse),

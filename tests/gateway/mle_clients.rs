@@ -1,6 +1,8 @@
 //! Routes with `mle:` and the published libraries of the schemes: as clients of an unchanged service, and as doubles of a scheme
 //! that an unchanged client calls. The programs are in `tests/mle_clients`; a cell is a library and a profile.
 
+mod cells;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,12 +15,14 @@ use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 use serde_json::{Value, json};
 
+use self::cells::{ALL_ENCS, Cell, Language};
 use crate::BINARY;
 
 const WAIT: Duration = Duration::from_secs(60);
-/// The round trips of a cell and direction, a multiple of the turns. Differences of base64 alphabets and of lengths are matters
-/// of chance: a token of Mastercard's Node library without a `/` is rare, one of 24 bytes of padding is not.
-const ROUNDS: usize = 21 * TURNS.len();
+/// The round trips of a cell and direction: enough for each body to meet each turn.
+const ROUNDS: usize = 15 * TURNS.len();
+/// Those of Mastercard's Node library: which of its characters are not of base64url is a matter of chance.
+const ROUNDS_OF_MIXED_BASE64: usize = 3 * ROUNDS;
 /// The round trips with errors in clear.
 const ROUNDS_CLEAR: usize = 3 * TURNS.len();
 
@@ -26,103 +30,6 @@ const ROUNDS_CLEAR: usize = 3 * TURNS.len();
 const TURNS: [&str; 7] = ["echo", "echo", "empty", "echo", "error", "echo", "get"];
 const ERROR: &str = r#"{"error":"DECLINED","reason":"nicht gedeckt 💳","code":51}"#;
 const FOUND: &str = r#"{"found":["é",1],"by":"get"}"#;
-
-/// Bodies that every library takes and returns unchanged.
-const BODIES: [&str; 7] = [
-    r#"{"amount":1099,"currency":"EUR"}"#,
-    r#"{"z":1,"a":{"b":true,"10":null,"2":-3},"m":[],"":""}"#,
-    r#"{"name":"Zoë 𝒳 😀","escaped":"\ud83d\ude80 \" \\ \/ \n \u0000","ключ":"значение"}"#,
-    r#"[{"a":1},[2,[]],"three",null,false]"#,
-    "{}",
-    "[]",
-    " {\r\n\t\"a\" : [ 1 , 2 ] }\n",
-];
-/// A body with a member of the wrapper's name. Mastercard's Python library drops it after it has decrypted.
-const NAMESAKE: &str = r#"{"encryptedData":"not a token","encData":{"encryptedRequest":1.5}}"#;
-/// Numbers that a double has not, or not in this form.
-const NUMBERS: [&str; 2] = [r#"{"n":12345678901234567890,"f":1.0}"#, r#"[-0.0,100000000000000000001,1.10]"#];
-/// Bodies that are not JSON.
-const BYTES: [&str; 4] = ["", "x", "4111 1111 1111 1111 😀", "{\"cut"];
-
-/// Bodies with values at the paths `card` and `customer.address`; each has one at least.
-const FIELDS: [&str; 4] = [
-    r#"{"amount":1,"card":{"pan":"4111111111111111","cvv":"012"},"currency":"EUR"}"#,
-    r#"{"card":{"pan":"4111111111111111"},"customer":{"name":"Zoë 😀","address":{"city":"Åbo","lines":["𝒳"]}}}"#,
-    r#"{"customer":{"address":{"zip":"00100"},"name":"x"},"items":[{"kind":1}]}"#,
-    r#"{"z":[],"card":{},"a":null}"#,
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Language {
-    Node,
-    Python,
-    Go,
-}
-
-/// A library and a profile.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    language: Language,
-    /// The name of the library in its program.
-    library: &'static str,
-    profile: &'static str,
-    /// `whole` if the body is one token, `fields` if values at paths are.
-    shape: &'static str,
-    alg: &'static str,
-    /// What the gateway seals with.
-    enc: &'static str,
-}
-
-const ALL_ENCS: [&str; 6] = ["A256GCM", "A192GCM", "A128GCM", "A128CBC-HS256", "A192CBC-HS384", "A256CBC-HS512"];
-
-impl Cell {
-    const fn mastercard(language: Language, shape: &'static str) -> Cell {
-        Cell { language, library: "mastercard", profile: "mastercard-jwe", shape, alg: "RSA-OAEP-256", enc: "A256GCM" }
-    }
-
-    const fn jose(
-        language: Language,
-        library: &'static str,
-        profile: &'static str,
-        alg: &'static str,
-        enc: &'static str,
-    ) -> Cell {
-        Cell { language, library, profile, shape: "whole", alg, enc }
-    }
-
-    /// What the library seals with, in turn.
-    fn encs(&self, is_request: bool) -> &'static [&'static str] {
-        match self.profile {
-            "visa" => &["A128GCM", "A256GCM"],
-            "visa-acceptance" if is_request => &["A256GCM"],
-            "visa-acceptance" => &["A256GCM", "A128GCM"],
-            _ => &ALL_ENCS,
-        }
-    }
-
-    /// The bodies that the library can do.
-    fn bodies(&self) -> Vec<String> {
-        let large = json!({ "text": "0123456789abcdef".repeat(4096) }).to_string();
-        let with = |lists: &[&[&str]]| lists.concat().into_iter().map(str::to_owned).chain([large]).collect();
-        match (self.library, self.shape, self.language) {
-            // It seals `null` for a path that is absent, and panics if the token is: its one path is `card`.
-            ("mastercard", "fields", Language::Go) => {
-                FIELDS.iter().filter(|body| !body.starts_with("{\"customer\"")).map(|body| (*body).to_owned()).collect()
-            }
-            ("mastercard", "fields", _) => FIELDS.map(str::to_owned).to_vec(),
-            // Whole numbers are exact there. It is the one library of Mastercard that does not parse numbers to doubles before
-            // it encrypts them.
-            ("mastercard", _, Language::Python) => with(&[&BODIES, &NUMBERS]),
-            ("mastercard", _, _) => with(&[&BODIES, &[NAMESAKE]]),
-            _ => with(&[&BODIES, &[NAMESAKE], &NUMBERS, &BYTES]),
-        }
-    }
-
-    /// True if plaintexts are the bytes of the bodies.
-    fn is_byte_exact(&self) -> bool {
-        self.library != "mastercard"
-    }
-}
 
 /// Key pairs and certificates of the gateway and of the other side.
 struct Keys {
@@ -371,9 +278,9 @@ fn call(cell: &Cell, spec: &Value, server: &Server, faults: &Mutex<Vec<String>>)
 }
 
 /// Sends requests in clear to the outbound route, and compares what comes back.
-fn call_in_clear(cell: &Cell, server: &Server) {
+fn call_in_clear(cell: &Cell, rounds: usize, server: &Server) {
     let bodies = cell.bodies();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let body = &bodies[round % bodies.len()];
         let turn = match TURNS[round % TURNS.len()] {
             // Every second error in clear, as Visa's are.
@@ -414,26 +321,30 @@ fn run(cell: Cell) {
     let server = gateway(&cell, &keys, &upstream.address.to_string(), &double.address);
     let bodies = keys.folder.path().join("bodies.json");
     std::fs::write(&bodies, serde_json::to_vec(&cell.bodies()).unwrap()).unwrap();
-    for (errors, count) in [("sealed", ROUNDS), ("clear", ROUNDS_CLEAR)] {
+    let rounds = match (cell.library, cell.language) {
+        ("mastercard", Language::Node) => ROUNDS_OF_MIXED_BASE64,
+        _ => ROUNDS,
+    };
+    for (errors, count) in [("sealed", rounds), ("clear", ROUNDS_CLEAR)] {
         let url = format!("http://{}/{errors}/x", server.address());
         let more = json!({ "url": url, "errors": errors, "count": count, "bodies": bodies });
         let printed = call(&cell, &spec(&cell, &keys, true, more), &server, &faults);
         println!("{cell:?}: in, errors {errors}: {printed}");
     }
-    call_in_clear(&cell, &server);
-    println!("{cell:?}: out: {ROUNDS} round trips");
+    call_in_clear(&cell, rounds, &server);
+    println!("{cell:?}: out: {rounds} round trips");
 }
 
-/// Runs the profiles of a JOSE library. `enc` is what the gateway seals with for the generic ones.
-fn run_jose(language: Language, library: &'static str, enc: &'static str) {
-    for (profile, alg, enc) in [
-        ("visa", "RSA-OAEP-256", "A128GCM"),
-        ("visa-acceptance", "RSA-OAEP-256", "A256GCM"),
-        ("generic-jwe", "RSA-OAEP-256", enc),
-        ("generic-jwe", "RSA-OAEP", "A256GCM"),
-    ] {
-        run(Cell::jose(language, library, profile, alg, enc));
-    }
+/// Runs the profiles of schemes by a JOSE library.
+fn run_schemes(language: Language, library: &'static str) {
+    run(Cell::jose(language, library, "visa", "RSA-OAEP-256", "A128GCM"));
+    run(Cell::jose(language, library, "visa-acceptance", "RSA-OAEP-256", "A256GCM"));
+}
+
+/// Runs `generic-jwe` by a JOSE library, which seals with every `enc`; the gateway seals with this one.
+fn run_generic(language: Language, library: &'static str, enc: &'static str) {
+    run(Cell::jose(language, library, "generic-jwe", "RSA-OAEP-256", enc));
+    run(Cell::jose(language, library, "generic-jwe", "RSA-OAEP", "A256GCM"));
 }
 
 #[test]
@@ -455,18 +366,33 @@ fn mastercards_go_library_both_ways() {
 }
 
 #[test]
-fn jose_of_node_both_ways() {
-    run_jose(Language::Node, "jose", "A128CBC-HS256");
+fn jose_of_node_both_ways_by_the_profiles_of_schemes() {
+    run_schemes(Language::Node, "jose");
 }
 
 #[test]
-fn jwcrypto_both_ways() {
-    run_jose(Language::Python, "jwcrypto", "A256CBC-HS512");
+fn jose_of_node_both_ways_by_generic_profiles() {
+    run_generic(Language::Node, "jose", "A128CBC-HS256");
 }
 
 #[test]
-fn go_jose_both_ways() {
-    run_jose(Language::Go, "go-jose", "A192GCM");
+fn jwcrypto_both_ways_by_the_profiles_of_schemes() {
+    run_schemes(Language::Python, "jwcrypto");
+}
+
+#[test]
+fn jwcrypto_both_ways_by_generic_profiles() {
+    run_generic(Language::Python, "jwcrypto", "A256CBC-HS512");
+}
+
+#[test]
+fn go_jose_both_ways_by_the_profiles_of_schemes() {
+    run_schemes(Language::Go, "go-jose");
+}
+
+#[test]
+fn go_jose_both_ways_by_generic_profiles() {
+    run_generic(Language::Go, "go-jose", "A192GCM");
 }
 
 #[test]

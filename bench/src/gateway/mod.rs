@@ -19,7 +19,7 @@ use self::row::Row;
 use crate::client::{Identity, Load, Reuse, Tally, Target};
 use crate::http::pin_to_load_core;
 use crate::procfs;
-use crate::proxies::{Kind, Proxy, Setting};
+use crate::proxies::{Headers, Kind, Proxy, Setting};
 use crate::servers::{SERVER_CORE, sealway_beside};
 use crate::upstream;
 
@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// Proxies to compare [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     servers: Vec<Kind>,
+    /// Headers that every proxy adds to a request
+    #[arg(long, value_enum, default_value_t)]
+    headers: Headers,
     /// Seconds a row, proxy and round
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
@@ -78,7 +81,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let port = free_port()?;
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)))?;
     runtime.spawn(upstream::run(listener));
-    let proxies = start(&kinds, folder.path(), &certificates, port, &sealway)?;
+    let proxies = start(&kinds, folder.path(), &certificates, port, &sealway, options.headers)?;
 
     let mut table: Vec<(Row, Vec<Cell>)> = rows
         .into_iter()
@@ -102,7 +105,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     let noise = others.in_words()?;
-    report::print(&mut table, &proxies, options.seconds, options.rounds);
+    report::print(&mut table, &proxies, options);
     println!("{noise}");
     Ok(())
 }
@@ -113,10 +116,11 @@ fn start(
     certificates: &Certificates,
     upstream: u16,
     sealway: &Path,
+    headers: Headers,
 ) -> anyhow::Result<Vec<Proxy>> {
     let mut proxies = Vec::new();
     for kind in kinds {
-        let setting = Setting::new(*kind, folder, certificates, upstream, SERVER_CORE, sealway)?;
+        let setting = Setting::new(*kind, folder, certificates, upstream, SERVER_CORE, sealway, headers)?;
         proxies.push(Proxy::start(*kind, &setting)?);
     }
     Ok(proxies)

@@ -32,7 +32,7 @@ fn all() -> Vec<Row> {
         rows.push(row(scheme, Protocol::H2, Reuse::Keep));
         rows.push(row(scheme, Protocol::H2, Reuse::New));
     }
-    // This row is last because it is no comparison: Debian's OpenSSL does not know the group.
+    // Last, because Debian's own two do not know the group.
     for scheme in [Scheme::Https, Scheme::Mtls] {
         rows.push(Row { group: Group::X25519MlKem768, ..row(scheme, Protocol::H1, Reuse::New) });
     }
@@ -79,7 +79,7 @@ impl Row {
 
     /// Returns false for the two proxies with OpenSSL 3.0 if the row offers only the hybrid group, which they do not know.
     pub(super) fn is_for(&self, server: Kind) -> bool {
-        self.group == Group::X25519 || matches!(server, Kind::Sealway | Kind::Envoy)
+        self.group == Group::X25519 || !matches!(server, Kind::NginxDebian | Kind::HaproxyDebian)
     }
 
     pub(super) fn port(&self, ports: Ports) -> u16 {
@@ -97,11 +97,6 @@ impl Row {
 
     pub(super) fn shows_certificate(&self) -> bool {
         self.scheme == Scheme::Mtls
-    }
-
-    /// Returns true if every request of the row needs a TLS handshake.
-    pub(super) fn shakes_hands(&self) -> bool {
-        self.has_tls() && self.reuse != Reuse::Keep
     }
 
     /// Returns the number of concurrent connections. 64 requests are in flight if connections are kept, 32 if not.

@@ -69,7 +69,7 @@ impl Tool {
         let program = match self {
             Tool::Sealway => sealway_beside(sealway)?,
             Tool::Wrk => installed("wrk")?,
-            Tool::H2load => installed("h2load")?,
+            Tool::H2load => crate::proxies::current("h2load")?,
             Tool::K6 => built("k6")?,
             Tool::Oha => built("oha")?,
         };

@@ -1,11 +1,24 @@
 //! HAProxy: one process, one thread.
 
+use std::path::Path;
 use std::process::Command;
 
-use super::{Setting, program, version};
+use super::{Headers, Setting, version};
 
-pub(super) fn command(setting: &Setting<'_>) -> anyhow::Result<(Command, String)> {
-    let haproxy = program("haproxy")?;
+/// The headers of `Headers::Origin`, of which two depend on the scheme. The text of `Forwarded` is made by a rule, because HAProxy
+/// 2.6 has no option for it; `traceparent` is four random numbers in hexadecimal, padded by HAProxy.
+const ORIGIN: &str = r#"    option forwardfor
+    http-request set-var(txn.scheme) str(https) if { ssl_fc }
+    http-request set-var(txn.scheme) str(http) if !{ ssl_fc }
+    http-request set-header X-Forwarded-Proto %[var(txn.scheme)]
+    http-request set-header X-Forwarded-Host %[req.hdr(host)]
+    http-request set-header Forwarded for=%[src];host=\"%[req.hdr(host)]\";proto=%[var(txn.scheme)]
+    http-request set-header Via 1.1\ haproxy
+    http-request set-header traceparent 00-%[uuid,regsub(-,,g)]-%[rand(4294967295),hex,bytes(8,8)]%[rand(4294967295),hex,bytes(8,8)]-01
+"#;
+
+pub(super) fn command(setting: &Setting<'_>, haproxy: &Path) -> anyhow::Result<(Command, String)> {
+    let headers = if setting.headers == Headers::Origin { ORIGIN } else { "" };
     let (ports, certificates) = (setting.ports, setting.certificates);
     // HAProxy reads certificate and key from one file.
     let mut both = std::fs::read_to_string(&certificates.server.0)?;
@@ -28,11 +41,7 @@ frontend front
     bind 127.0.0.1:{h2c} proto h2
     bind 127.0.0.1:{https} {tls}
     bind 127.0.0.1:{mtls} {tls} ca-file {ca} verify required
-    option forwardfor
-    http-request set-header X-Forwarded-Proto https if {{ ssl_fc }}
-    http-request set-header X-Forwarded-Proto http if !{{ ssl_fc }}
-    http-request set-header X-Forwarded-Host %[req.hdr(host)]
-    http-request set-header Host 127.0.0.1:{upstream}
+{headers}    http-request set-header Host 127.0.0.1:{upstream}
     default_backend upstream
 backend upstream
     server one 127.0.0.1:{upstream}
@@ -47,10 +56,10 @@ backend upstream
     let file = setting.file("haproxy.cfg", &config)?;
     let version = format!(
         "haproxy {} with OpenSSL {}",
-        version(&haproxy, "-v", "HAProxy version ")?,
-        version(&haproxy, "-vv", "Running on OpenSSL version : OpenSSL ")?
+        version(haproxy, "-v", "HAProxy version ")?,
+        version(haproxy, "-vv", " version : OpenSSL ")?
     );
-    let mut command = setting.pinned(&haproxy);
+    let mut command = setting.pinned(haproxy);
     command.arg("-db").arg("-f").arg(file);
     Ok((command, version))
 }

@@ -10,21 +10,25 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::{Daemon, free_port};
 
-/// The proxies that can be compared.
+/// The proxies that can be compared. `nginx` and `haproxy` are the current ones that setup-bench.sh fetches, over a current
+/// OpenSSL; those of this machine's Debian have names of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     Sealway,
     Nginx,
     Haproxy,
     Envoy,
+    NginxDebian,
+    HaproxyDebian,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Sealway, Kind::Nginx, Kind::Haproxy, Kind::Envoy];
+    pub(crate) const ALL: [Kind; 6] =
+        [Kind::Sealway, Kind::Nginx, Kind::Haproxy, Kind::Envoy, Kind::NginxDebian, Kind::HaproxyDebian];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -32,8 +36,20 @@ impl Kind {
             Kind::Nginx => "nginx",
             Kind::Haproxy => "haproxy",
             Kind::Envoy => "envoy",
+            Kind::NginxDebian => "nginx-debian",
+            Kind::HaproxyDebian => "haproxy-debian",
         }
     }
+}
+
+/// The headers that every proxy is asked to add. A comparison in which one adds more than another would be of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Headers {
+    /// `Forwarded`, `X-Forwarded-For`, `-Proto` and `-Host`, `Via` and `traceparent` to the service: Sealway's default
+    #[default]
+    Origin,
+    /// Nothing but what the proxy cannot leave out
+    None,
 }
 
 /// The settings of a proxy, from which its configuration is written.
@@ -47,6 +63,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) core: usize,
     /// The path of the `sealway` binary.
     pub(crate) sealway: &'a Path,
+    headers: Headers,
     ports: Ports,
 }
 
@@ -77,11 +94,12 @@ impl<'a> Setting<'a> {
         upstream: u16,
         core: usize,
         sealway: &'a Path,
+        headers: Headers,
     ) -> anyhow::Result<Self> {
         let folder = root.join(kind.name());
         std::fs::create_dir(&folder)?;
         let ports = Ports { http: free_port()?, h2c: free_port()?, https: free_port()?, mtls: free_port()? };
-        Ok(Setting { folder, certificates, upstream, core, sealway, ports })
+        Ok(Setting { folder, certificates, upstream, core, sealway, headers, ports })
     }
 
     /// Writes a file into the proxy's folder.
@@ -104,8 +122,10 @@ impl Proxy {
     pub(crate) fn start(kind: Kind, setting: &Setting<'_>) -> anyhow::Result<Self> {
         let (command, version) = match kind {
             Kind::Sealway => sealway::command(setting),
-            Kind::Nginx => nginx::command(setting),
-            Kind::Haproxy => haproxy::command(setting),
+            Kind::Nginx => nginx::command(setting, &current("nginx")?),
+            Kind::Haproxy => haproxy::command(setting, &current("haproxy")?),
+            Kind::NginxDebian => nginx::command(setting, &program("nginx")?),
+            Kind::HaproxyDebian => haproxy::command(setting, &program("haproxy")?),
             Kind::Envoy => envoy::command(setting),
         }
         .with_context(|| format!("cannot prepare {}", kind.name()))?;
@@ -130,6 +150,13 @@ fn program(name: &str) -> anyhow::Result<PathBuf> {
     sealway_testkit::daemon::program(name)
         .ok()
         .with_context(|| format!("{name} is missing and this comparison needs it: run scripts/setup-bench.sh"))
+}
+
+/// Returns the path of a current program, which setup-bench.sh fetches from Debian's next release.
+pub(crate) fn current(name: &str) -> anyhow::Result<PathBuf> {
+    let path = sealway_testkit::daemon::root().join("target/tools/current").join(name);
+    ensure!(path.is_file(), "{} is missing and this comparison needs it: run scripts/setup-bench.sh", path.display());
+    Ok(path)
 }
 
 /// Returns the version in the program's output or error output: the first word after `word`.

@@ -1,11 +1,26 @@
 //! nginx: one process that is its own worker.
 
+use std::path::Path;
 use std::process::Command;
 
-use super::{Setting, program, version};
+use super::{Headers, Setting, version};
 
-pub(super) fn command(setting: &Setting<'_>) -> anyhow::Result<(Command, String)> {
-    let nginx = program("nginx")?;
+/// The headers of `Headers::Origin`. The id of the parent in `traceparent` is half of nginx's id of the request.
+const ORIGIN: &str = r#"    map $request_id $parent_id { "~^(?<half>.{16})" $half; }
+    proxy_set_header X-Forwarded-Host $http_host;
+    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    proxy_set_header X-Forwarded-Proto $scheme;
+    proxy_set_header Forwarded "for=$remote_addr;host=\"$http_host\";proto=$scheme";
+    proxy_set_header Via "1.1 nginx";
+    proxy_set_header traceparent "00-$request_id-$parent_id-01";
+"#;
+
+pub(super) fn command(setting: &Setting<'_>, nginx: &Path) -> anyhow::Result<(Command, String)> {
+    let number = version(nginx, "-V", "nginx/")?;
+    // Since 1.25.1 HTTP/2 is no parameter of `listen` any more.
+    let is_old = number.split('.').take(2).map_while(|part| part.parse().ok()).collect::<Vec<u32>>() < vec![1, 25];
+    let (parameter, directive) = if is_old { (" http2", "") } else { ("", "http2 on; ") };
+    let headers = if setting.headers == Headers::Origin { ORIGIN } else { "" };
     let folder = setting.folder.display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
@@ -36,13 +51,10 @@ http {{
     proxy_http_version 1.1;
     proxy_set_header Connection \"\";
     proxy_set_header Host $proxy_host;
-    proxy_set_header X-Forwarded-Host $http_host;
-    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-    proxy_set_header X-Forwarded-Proto $scheme;
-    server {{ listen 127.0.0.1:{http}; {location} }}
-    server {{ listen 127.0.0.1:{h2c} http2; {location} }}
-    server {{ listen 127.0.0.1:{https} ssl http2; {location} }}
-    server {{ listen 127.0.0.1:{mtls} ssl http2; ssl_client_certificate {ca}; ssl_verify_client on; {location} }}
+{headers}    server {{ listen 127.0.0.1:{http}; {location} }}
+    server {{ listen 127.0.0.1:{h2c}{parameter}; {directive}{location} }}
+    server {{ listen 127.0.0.1:{https} ssl{parameter}; {directive}{location} }}
+    server {{ listen 127.0.0.1:{mtls} ssl{parameter}; {directive}ssl_client_certificate {ca}; ssl_verify_client on; {location} }}
 }}
 ",
         cert = certificates.server.0.display(),
@@ -55,12 +67,8 @@ http {{
         mtls = ports.mtls,
     );
     let file = setting.file("nginx.conf", &config)?;
-    let version = format!(
-        "nginx {} with OpenSSL {}",
-        version(&nginx, "-V", "nginx/")?,
-        version(&nginx, "-V", "built with OpenSSL ")?
-    );
-    let mut command = setting.pinned(&nginx);
+    let version = format!("nginx {number} with OpenSSL {}", version(nginx, "-V", "built with OpenSSL ")?);
+    let mut command = setting.pinned(nginx);
     command.arg("-p").arg(&setting.folder).arg("-c").arg(file);
     Ok((command, version))
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{Setting, version};
+use super::{Headers, Setting, version};
 
 pub(super) fn command(setting: &Setting<'_>) -> anyhow::Result<(Command, String)> {
     let (ports, certificates) = (setting.ports, setting.certificates);
@@ -15,7 +15,7 @@ pub(super) fn command(setting: &Setting<'_>) -> anyhow::Result<(Command, String)
   - {{ name: https, address: '127.0.0.1:{https}', tls: {{ {tls} }} }}
   - {{ name: mtls, address: '127.0.0.1:{mtls}', tls: {{ {tls}, client_ca: ['{ca}'] }} }}
 routes:
-  - {{ match: {{}}, sealed: off, upstream: upstream }}
+  - {{ match: {{}}, sealed: off, upstream: upstream, forwarded: {forwarded} }}
 upstreams:
   upstream: {{ servers: ['http://127.0.0.1:{upstream}'] }}
 limits: {{ connections_per_address_max: 10000 }}
@@ -27,6 +27,7 @@ telemetry: {{ log_level: warn }}
         mtls = ports.mtls,
         ca = certificates.ca.display(),
         upstream = setting.upstream,
+        forwarded = setting.headers == Headers::Origin,
     );
     let file = setting.file("serve.yaml", &config)?;
     let version = format!("sealway {} with AWS-LC", version(setting.sealway, "--version", "sealway ")?);

@@ -68,6 +68,12 @@ pub(crate) enum Command {
     /// Show what sealed traffic of wire 3 says, in development: a proxy on loopback that reads a key log
     #[cfg(feature = "sessions")]
     Inspect(Inspect),
+    /// Make, open and explain messages encrypted as card schemes do (JWE)
+    #[cfg(feature = "sessions")]
+    Mle {
+        #[command(subcommand)]
+        action: crate::mle::MleAction,
+    },
     /// Make or bring up to date the tables of a store in PostgreSQL
     #[cfg(feature = "sessions")]
     Migrate(ConfigFile),

@@ -26,6 +26,8 @@ mod load;
 #[cfg(feature = "sessions")]
 mod migrate;
 #[cfg(feature = "sessions")]
+mod mle;
+#[cfg(feature = "sessions")]
 mod operator_listeners;
 #[cfg(feature = "relay")]
 mod relay;
@@ -112,6 +114,8 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Serve(serve) => block_on(serve::run(serve)),
         #[cfg(feature = "sessions")]
         Command::Trust { action } => trust::run(action),
+        #[cfg(feature = "sessions")]
+        Command::Mle { action } => mle::run(action),
         #[cfg(feature = "sessions")]
         Command::Inspect(inspect) => block_on(inspect::run(inspect)),
         #[cfg(feature = "sessions")]

@@ -128,10 +128,10 @@ impl Gateway {
         &self.upstreams
     }
 
-    /// Answers one request of any kind.
+    /// Answers one request of any kind, and returns the time until the answer's head was ready.
     // Each request's future is copied whole to the heap when it begins. So the branches of its own kinds are boxed: those that only
     // pass through do not pay for the size of the others.
-    pub async fn handle(&self, request: Request<RequestBody>) -> Response<Body> {
+    pub async fn handle(&self, request: Request<RequestBody>) -> (Response<Body>, Duration) {
         let mut timing = ServerTiming::start();
         let (mut parts, body) = request.into_parts();
         let is_trusted = self.find_client(&mut parts);
@@ -154,7 +154,12 @@ impl Gateway {
         let (mut response, metrics) = match found {
             Selection::Route(index, route) => {
                 let span = tracing::debug_span!("request", route = %route.name, method = %parts.method, path = parts.uri.path());
-                let mut answer = self.answer(route, parts, body, is_trusted, &mut timing).instrument(span).await;
+                // Most have no span, and are not copied into a future that would enter it.
+                let mut answer = if span.is_disabled() {
+                    self.answer(route, parts, body, is_trusted, &mut timing).await
+                } else {
+                    Box::pin(self.answer(route, parts, body, is_trusted, &mut timing).instrument(span)).await
+                };
                 if let Some(failure) = answer.extensions_mut().remove::<NoAnswer>() {
                     failure.log(&route.name, route.upstream(), peer);
                 }
@@ -189,14 +194,16 @@ impl Gateway {
             response = self.cors.preflight(true);
         }
         self.cors.apply(origin, response.headers_mut());
-        if let Ok(value) = HeaderValue::try_from(timing.header()) {
+        let took = timing.elapsed();
+        if let Ok(value) = HeaderValue::try_from(timing.header(took)) {
             response.headers_mut().append(SERVER_TIMING, value);
         }
-        metrics.record(response.status(), timing.elapsed());
-        match entry {
+        metrics.record(response.status(), took);
+        let response = match entry {
             Some(entry) => entry.follow(response),
             None => response,
-        }
+        };
+        (response, took)
     }
 
     /// Determines the client's address. Returns true if the peer is a trusted proxy.
@@ -350,12 +357,13 @@ impl hyper::service::Service<Request<RequestBody>> for GatewayService {
 
     fn call(&self, request: Request<RequestBody>) -> Self::Future {
         let (gateway, traffic) = (self.current(), self.traffic.clone());
-        Box::pin(async move {
-            let began = Instant::now();
-            let response = gateway.handle(request).await;
-            traffic.record(response.status(), began.elapsed());
+        // Written where it stays: it would be copied from the stack whole.
+        let answer = Box::write(Box::new_uninit(), async move {
+            let (response, took) = gateway.handle(request).await;
+            traffic.record(response.status(), took);
             Ok(response)
-        })
+        });
+        Box::into_pin(answer)
     }
 }
 

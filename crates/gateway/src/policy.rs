@@ -19,6 +19,8 @@ use sealway_runtime::telemetry;
 pub use sealway_runtime::tls::CertificateField;
 use sealway_runtime::tls::PeerCertificate;
 
+use crate::upstream::PreservedHost;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -103,14 +105,14 @@ impl Default for HeaderPolicy {
 }
 
 impl HeaderPolicy {
-    /// Prepares a request's headers for the service. Without `preserve_host` the upstream sets its own `Host`. The
-    /// peer's forwarding headers are kept if it `is_trusted`.
+    /// Prepares a request's headers for the service. Without `preserve_host` the upstream writes its own `Host` over that of the
+    /// client. The peer's forwarding headers are kept if it `is_trusted`.
     pub(crate) fn to_upstream(&self, parts: &mut Parts, is_trusted: bool) {
         let headers = &mut parts.headers;
         let is_of_hop = of_hop(headers);
         let host = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok());
         let host = host.or_else(|| headers.get(header::HOST).cloned());
-        remove_where(headers, |name| is_of_hop(name) || name == header::HOST || self.is_ours(name, is_trusted));
+        remove_where(headers, |name| is_of_hop(name) || self.is_ours(name, is_trusted));
         if let Some(session) = parts.extensions.get::<Arc<Session>>() {
             headers.extend(identity_headers(session.record()));
         }
@@ -125,6 +127,7 @@ impl HeaderPolicy {
         }
         if let Some(host) = host.filter(|_| self.preserve_host) {
             headers.insert(header::HOST, host);
+            parts.extensions.insert(PreservedHost);
         }
         self.request.apply(headers);
     }
@@ -329,7 +332,7 @@ mod tests {
         assert_eq!(headers["via"], "1.1 sealway");
         assert_eq!(headers["traceparent"].len(), 55);
         assert!(!headers.values().any(|value| value.to_str().unwrap().contains("evil")), "{headers:?}");
-        assert!(!headers.contains_key("host"));
+        assert!(parts.extensions.get::<PreservedHost>().is_none());
     }
 
     #[test]
@@ -368,6 +371,7 @@ mod tests {
         assert_eq!(parts.headers["forwarded"], "for=\"[2001:db8::1]\";host=\"h\";proto=https");
         assert_eq!(parts.headers["via"], "2 edge, 2 sealway");
         assert_eq!(parts.headers["host"], "h");
+        assert!(parts.extensions.get::<PreservedHost>().is_some());
     }
 
     #[test]

@@ -254,7 +254,7 @@ async fn answer<E: Send>(
         }
         Some(_) => sealed_only(shared, parts, body, service, &mut timing).await?,
     };
-    if let Ok(value) = HeaderValue::try_from(timing.header()) {
+    if let Ok(value) = HeaderValue::try_from(timing.header(timing.elapsed())) {
         response.headers_mut().insert(SERVER_TIMING, value);
     }
     Ok(response)

@@ -50,8 +50,8 @@ impl Recipient {
     }
 }
 
-/// Returns the cryptography of this module.
-pub(super) fn provider() -> &'static dyn JoseProvider {
+/// Returns the cryptography of card schemes' messages: AWS-LC.
+pub fn jose_provider() -> &'static dyn JoseProvider {
     static PROVIDER: LazyLock<AwsLcJose> = LazyLock::new(|| {
         AwsLcJose::new(|key, nonce, aad, data, tag| sealway_awslc::aes_gcm_open(key, nonce, aad, data, tag).is_ok())
     });
@@ -89,7 +89,7 @@ impl KeyRing {
         match (&files.file, &files.certificate, certificate_bytes) {
             (Some(path), certificate_path, certificate) => {
                 let private = contents(path).map_err(|err| (at("file"), err))?;
-                let key = OpeningKey::rsa(files.alg, &private, certificate, &files.kid, provider());
+                let key = OpeningKey::rsa(files.alg, &private, certificate, &files.kid, jose_provider());
                 let key = key.map_err(|err| match (&err, certificate_path) {
                     (sealway_proto::mle::KeyError::Mismatch, Some(path)) => (at("certificate"), wrong(path, err)),
                     _ => (at("file"), wrong(path, err)),
@@ -97,7 +97,7 @@ impl KeyRing {
                 self.opening.insert(name.to_owned(), Arc::new(key));
             }
             (None, Some(path), Some(public)) => {
-                let key = SealingKey::rsa(files.alg, files.enc, public, &files.kid, provider());
+                let key = SealingKey::rsa(files.alg, files.enc, public, &files.kid, jose_provider());
                 let key = key.map_err(|err| (at("certificate"), wrong(path, err)))?;
                 self.sealing.insert(name.to_owned(), Arc::new(key));
             }

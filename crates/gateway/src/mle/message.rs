@@ -14,7 +14,7 @@ use sealway_runtime::http::Origin;
 use sealway_runtime::http::notices::Gate;
 use zeroize::Zeroizing;
 
-use super::keys::{Recipient, provider};
+use super::keys::{Recipient, jose_provider};
 use super::pool::{self, Overload};
 use super::{Direction, Exchange};
 use crate::upstream::UpstreamError;
@@ -27,10 +27,8 @@ const KEY_ID: &str = "keyid";
 
 /// The reasons for which an exchange ends without the service's answer.
 pub(super) enum Fault {
-    /// The client's message is rejected.
+    /// The request is rejected: a client's token, or the plaintext of a service that does not have the form of the route.
     Refused(Refusal),
-    /// The plaintext of an outbound request does not have the form that the route needs.
-    Unfit(Refusal),
     /// The answer to an outbound request is rejected.
     Answer(Refusal),
     /// A message cannot be sealed: no key is valid, or the body is not of the form that the route needs.
@@ -134,7 +132,7 @@ impl Exchange<'_> {
         }
         let kids: Vec<String> = openings.iter().map(|opening| opening.wants().kid().to_owned()).collect();
         let opened = pool::run(origin, move || {
-            let provider = provider();
+            let provider = jose_provider();
             let open = |opening: core::Opening| {
                 let randoms = core::OpenRandoms::draw(provider.base())
                     .map_err(|_| Refusal::new(Class::Unwrap, "the generator of random numbers failed"))?;
@@ -176,7 +174,7 @@ impl Exchange<'_> {
         let key = recipient.key(now_ms).ok_or(SealFault::NoKey)?;
         let rules = self.mle.rules(message);
         let seal = |plaintext: &[u8]| {
-            let provider = provider();
+            let provider = jose_provider();
             let randoms = core::SealRandoms::draw(provider.base()).map_err(|_| SealFault::Random)?;
             Ok::<_, SealFault>(core::seal::seal(plaintext, &policy.profile, message, key, now_ms, randoms, provider)?)
         };

@@ -24,6 +24,7 @@ use sealway_sessions::Authority;
 use sealway_sessions::answer::{Form, busy, plain_error, rejected};
 use serde::{Deserialize, Serialize};
 
+pub use self::keys::jose_provider;
 pub(crate) use self::keys::{KeyFiles, KeyRing, Opening, Recipient};
 use self::message::{Fault, Sealed};
 use crate::config::RequestLimits;
@@ -161,7 +162,7 @@ pub(crate) async fn call(
     }
     if parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         sealway_runtime::http::discard(body).await;
-        return plain_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE");
+        return plain_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "CRYPTO_ERROR");
     }
     let time = limits.body_time;
     let body = match read_body(body, forward.policy.sealed_body_max, time).await {
@@ -237,7 +238,7 @@ impl Exchange<'_> {
         } else {
             let sealed = self.seal(Message::Request, &body, recipient);
             let sealed = sealed.map_err(|err| match err {
-                message::SealFault::Body(refusal) => Fault::Unfit(refusal),
+                message::SealFault::Body(refusal) => Fault::Refused(refusal),
                 err => Fault::Unsealable(err.to_string()),
             })?;
             of_token(&mut parts.headers, &sealed);
@@ -301,11 +302,6 @@ impl Exchange<'_> {
             Fault::Refused(refusal) => {
                 message::report(self.route, &self.mle.policy.profile, &refusal);
                 plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR")
-            }
-            // The service's own request: it may know what is wrong.
-            Fault::Unfit(refusal) => {
-                message::report(self.route, &self.mle.policy.profile, &refusal);
-                plain_error(StatusCode::UNPROCESSABLE_ENTITY, "BAD_REQUEST")
             }
             Fault::Answer(refusal) => {
                 message::report(self.route, &self.mle.policy.profile, &refusal);

@@ -22,7 +22,7 @@ use super::sending::Sending;
 use super::server::{InFlight, Link, Need, Server};
 use super::switch::Switch;
 use super::tunnel::UpstreamIo;
-use super::{UpstreamError, UpstreamLimits};
+use super::{PreservedHost, UpstreamError, UpstreamLimits};
 use sealway_exchange::headers;
 
 /// Maximum number of servers that one request tries to connect to.
@@ -57,7 +57,7 @@ pub(super) struct Outgoing {
     is_spent: bool,
     /// True if nothing was sent, not even the head.
     is_unsent: bool,
-    /// True if `Host` is the request's own, not the server's.
+    /// True if the `Host` of `headers` goes to the server, and not the server's own.
     keeps_host: bool,
     /// The other protocol that it asks for.
     switch: Option<Switch>,
@@ -67,7 +67,7 @@ impl Outgoing {
     pub(super) fn new(request: Request<Body>) -> Self {
         let (Parts { method, uri, headers, mut extensions, .. }, body) = request.into_parts();
         let interim = extensions.remove::<Interim>();
-        let keeps_host = headers.contains_key(header::HOST);
+        let keeps_host = extensions.remove::<PreservedHost>().is_some();
         let is_extended = extensions.remove::<ExtendedConnect>().is_some();
         let body = (!body.is_end_stream()).then_some(body);
         let switch = Switch::of(&method, &headers, is_extended, body.is_some());

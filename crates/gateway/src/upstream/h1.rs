@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use sealway_runtime::http::h1::{ChunkStep, Decoder, Fault, Framing, HeadLimits, ResponseHead, parse_response};
 use sealway_runtime::http::{Body, BodyRefusal, Interim, full};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::answer::AnswerBody;
@@ -175,7 +175,7 @@ impl Exchange {
         interim: Option<&Interim>,
     ) -> Result<ResponseHead, ExchangeError> {
         let first = if self.sending.is_held() { time.min(held) } else { time };
-        let mut deadline = pin!(sleep(first));
+        let mut deadline = pin!(sleep_until(self.sending.moved() + first));
         std::future::poll_fn(|cx| {
             loop {
                 if let Poll::Ready(head) = self.poll_head(cx, interim) {

@@ -39,6 +39,10 @@ pub use self::server::ServerStatus;
 pub use self::tunnel::{Tunnel, UpstreamIo};
 use crate::demo::DemoService;
 
+/// Extension of a request whose `Host` goes to the server as it is, in place of the server's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PreservedHost;
+
 /// Deadlines and bounds of an upstream; bounds on connections apply to each server.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamLimits {
@@ -312,8 +316,8 @@ impl Upstream {
         self.tls.as_ref()
     }
 
-    /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. A `Host` of
-    /// the request is kept, else the server's is set. Interim answers go to the request's `Interim`; a 101, to a
+    /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. The server's
+    /// `Host` is set over the request's, but for a [`PreservedHost`]. Interim answers go to the request's `Interim`; a 101, to a
     /// request with an `Upgrade`, has an [`UpstreamIo`]. A request with an `ExtendedConnect` has an `Upgrade` too, and no
     /// key: one is made if the server speaks HTTP/1.1.
     ///

@@ -16,7 +16,7 @@ macro_rules! registered {
             /// One of each, in the order of the specification.
             pub const ALL: &'static [$type] = &[$($type::$row),*];
 
-            /// Returns the registered name.
+            /// Returns the name in the IANA registry.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $($type::$row => $name,)*
@@ -38,7 +38,7 @@ macro_rules! registered {
 }
 
 registered! {
-    /// How the content encryption key reaches the recipient (`alg`).
+    /// The key management algorithm, which encrypts the content key to the recipient (`alg`).
     Alg {
         /// RSAES-OAEP with SHA-256 and MGF1 with SHA-256 (RFC 7518 section 4.3).
         RsaOaep256 = "RSA-OAEP-256";
@@ -56,7 +56,7 @@ registered! {
 }
 
 registered! {
-    /// How the content is encrypted (`enc`).
+    /// The content encryption algorithm (`enc`).
     Enc {
         /// AES-128-GCM (RFC 7518 section 5.3).
         A128Gcm = "A128GCM";

@@ -20,7 +20,7 @@ use aws_lc_rs::{constant_time, hmac};
 use zeroize::Zeroizing;
 
 use super::algorithm::{Alg, CEK_LEN_MAX, Enc};
-use super::crypto::{AesWrap, CryptoFailed, JoseProvider, RsaPrivate, Unwrap, Wrap};
+use super::crypto::{AesWrap, CryptoFailure, JoseProvider, RsaPrivate, Unwrap, Wrap};
 use crate::crypto::Provider;
 use crate::crypto::aws_lc::AwsLc;
 
@@ -47,16 +47,16 @@ impl fmt::Debug for AwsLcJose {
     }
 }
 
-fn failed<E>(_: E) -> CryptoFailed {
-    CryptoFailed
+fn failed<E>(_: E) -> CryptoFailure {
+    CryptoFailure
 }
 
-fn gcm(enc: Enc, cek: &[u8]) -> Result<LessSafeKey, CryptoFailed> {
+fn gcm(enc: Enc, cek: &[u8]) -> Result<LessSafeKey, CryptoFailure> {
     let algorithm = match enc {
         Enc::A128Gcm => &aead::AES_128_GCM,
         Enc::A192Gcm => &aead::AES_192_GCM,
         Enc::A256Gcm => &aead::AES_256_GCM,
-        _ => return Err(CryptoFailed),
+        _ => return Err(CryptoFailure),
     };
     UnboundKey::new(algorithm, cek).map(LessSafeKey::new).map_err(failed)
 }
@@ -68,17 +68,17 @@ struct CbcHmac {
 }
 
 impl CbcHmac {
-    fn new(enc: Enc, cek: &[u8]) -> Result<CbcHmac, CryptoFailed> {
+    fn new(enc: Enc, cek: &[u8]) -> Result<CbcHmac, CryptoFailure> {
         let (mac, cipher) = match enc {
             Enc::A128CbcHs256 => (hmac::HMAC_SHA256, &cipher::AES_128),
             Enc::A192CbcHs384 => (hmac::HMAC_SHA384, &cipher::AES_192),
             Enc::A256CbcHs512 => (hmac::HMAC_SHA512, &cipher::AES_256),
-            _ => return Err(CryptoFailed),
+            _ => return Err(CryptoFailure),
         };
         if cek.len() != enc.cek_len() {
-            return Err(CryptoFailed);
+            return Err(CryptoFailure);
         }
-        let (mac_key, cipher_key) = cek.split_at_checked(enc.cek_len() / 2).ok_or(CryptoFailed)?;
+        let (mac_key, cipher_key) = cek.split_at_checked(enc.cek_len() / 2).ok_or(CryptoFailure)?;
         Ok(CbcHmac {
             mac: hmac::Key::new(mac, mac_key),
             cipher: UnboundCipherKey::new(cipher, cipher_key).map_err(failed)?,
@@ -87,8 +87,8 @@ impl CbcHmac {
 
     /// Computes the whole MAC, of which the tag is the first half: over the additional data, the IV, the ciphertext, and the
     /// length of the additional data in bits.
-    fn mac(&self, aad: &[u8], iv: &[u8], ciphertext: &[u8]) -> Result<hmac::Tag, CryptoFailed> {
-        let bits = u64::try_from(aad.len()).map_err(failed)?.checked_mul(8).ok_or(CryptoFailed)?;
+    fn mac(&self, aad: &[u8], iv: &[u8], ciphertext: &[u8]) -> Result<hmac::Tag, CryptoFailure> {
+        let bits = u64::try_from(aad.len()).map_err(failed)?.checked_mul(8).ok_or(CryptoFailure)?;
         let mut context = hmac::Context::with_key(&self.mac);
         for part in [aad, iv, ciphertext, &bits.to_be_bytes()] {
             context.update(part);
@@ -97,7 +97,7 @@ impl CbcHmac {
     }
 }
 
-fn cbc_iv(iv: &[u8]) -> Result<FixedLength<16>, CryptoFailed> {
+fn cbc_iv(iv: &[u8]) -> Result<FixedLength<16>, CryptoFailure> {
     <[u8; 16]>::try_from(iv).map(FixedLength::from).map_err(failed)
 }
 
@@ -114,9 +114,9 @@ impl JoseProvider for AwsLcJose {
         aad: &[u8],
         data: &mut Vec<u8>,
         tag: &[u8],
-    ) -> Result<(), CryptoFailed> {
+    ) -> Result<(), CryptoFailure> {
         if tag.len() != enc.tag_len() || cek.len() != enc.cek_len() {
-            return Err(CryptoFailed);
+            return Err(CryptoFailure);
         }
         if enc.is_gcm() {
             return match <[u8; 12]>::try_from(iv) {
@@ -125,14 +125,14 @@ impl JoseProvider for AwsLcJose {
                     .map(|_| ())
                     .map_err(failed),
                 Err(_) if iv.len() == 16 && (self.open_long_nonce)(cek, iv, aad, data, tag) => Ok(()),
-                Err(_) => Err(CryptoFailed),
+                Err(_) => Err(CryptoFailure),
             };
         }
         let keys = CbcHmac::new(enc, cek)?;
         let iv = cbc_iv(iv)?;
         let mac = keys.mac(aad, iv.as_ref(), data)?;
         // The MAC decides before any byte is decrypted, so that the padding is never an oracle.
-        let expected = mac.as_ref().get(..enc.tag_len()).ok_or(CryptoFailed)?;
+        let expected = mac.as_ref().get(..enc.tag_len()).ok_or(CryptoFailure)?;
         constant_time::verify_slices_are_equal(expected, tag).map_err(failed)?;
         let key = PaddedBlockDecryptingKey::cbc_pkcs7(keys.cipher).map_err(failed)?;
         let len = key.decrypt(data, DecryptionContext::Iv128(iv)).map_err(failed)?.len();
@@ -148,7 +148,7 @@ impl JoseProvider for AwsLcJose {
         iv: &[u8],
         aad: &[u8],
         data: &mut Vec<u8>,
-    ) -> Result<Vec<u8>, CryptoFailed> {
+    ) -> Result<Vec<u8>, CryptoFailure> {
         if enc.is_gcm() {
             let nonce = Nonce::assume_unique_for_key(<[u8; 12]>::try_from(iv).map_err(failed)?);
             let tag = gcm(enc, cek)?.seal_in_place_separate_tag(nonce, Aad::from(aad), data).map_err(failed)?;
@@ -160,34 +160,34 @@ impl JoseProvider for AwsLcJose {
         let key = PaddedBlockEncryptingKey::cbc_pkcs7(cipher.map_err(failed)?).map_err(failed)?;
         key.less_safe_encrypt(data, EncryptionContext::Iv128(cbc_iv)).map_err(failed)?;
         let mac = keys.mac(aad, iv, data)?;
-        mac.as_ref().get(..enc.tag_len()).map(<[u8]>::to_vec).ok_or(CryptoFailed)
+        mac.as_ref().get(..enc.tag_len()).map(<[u8]>::to_vec).ok_or(CryptoFailure)
     }
 
-    fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailed> {
+    fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailure> {
         let key = PrivateDecryptingKey::from_pkcs8(pkcs8).map_err(failed)?;
         let public = key.public_key();
         let key = OaepPrivateDecryptingKey::new(key).map_err(failed)?;
         Ok(Box::new(Rsa { oaep: oaep(alg)?, key, public }))
     }
 
-    fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailed> {
+    fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailure> {
         let key = PublicEncryptingKey::from_der(spki).map_err(failed)?;
         Ok(Box::new(Oaep { oaep: oaep(alg)?, key: OaepPublicEncryptingKey::new(key).map_err(failed)? }))
     }
 
-    fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailed> {
+    fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailure> {
         if !matches!(key.len(), 16 | 32) {
-            return Err(CryptoFailed);
+            return Err(CryptoFailure);
         }
         Ok(Box::new(Kek(Zeroizing::new(key.to_vec()))))
     }
 }
 
-fn oaep(alg: Alg) -> Result<&'static OaepAlgorithm, CryptoFailed> {
+fn oaep(alg: Alg) -> Result<&'static OaepAlgorithm, CryptoFailure> {
     match alg {
         Alg::RsaOaep256 => Ok(&OAEP_SHA256_MGF1SHA256),
         Alg::RsaOaep => Ok(&OAEP_SHA1_MGF1SHA1),
-        _ => Err(CryptoFailed),
+        _ => Err(CryptoFailure),
     }
 }
 
@@ -206,7 +206,7 @@ impl Unwrap for Rsa {
 }
 
 impl RsaPrivate for Rsa {
-    fn public_spki(&self) -> Result<Vec<u8>, CryptoFailed> {
+    fn public_spki(&self) -> Result<Vec<u8>, CryptoFailure> {
         self.public.as_der().map(|der| der.as_ref().to_vec()).map_err(failed)
     }
 }
@@ -217,7 +217,7 @@ struct Oaep {
 }
 
 impl Wrap for Oaep {
-    fn wrap_key(&self, cek: &[u8]) -> Result<Vec<u8>, CryptoFailed> {
+    fn wrap_key(&self, cek: &[u8]) -> Result<Vec<u8>, CryptoFailure> {
         let mut out = vec![0; self.key.ciphertext_size()];
         let len = self.key.encrypt(self.oaep, cek, &mut out, None).map_err(failed)?.len();
         out.truncate(len);
@@ -229,7 +229,7 @@ impl Wrap for Oaep {
 struct Kek(Zeroizing<Vec<u8>>);
 
 impl Kek {
-    fn expand(&self) -> Result<AesKek, CryptoFailed> {
+    fn expand(&self) -> Result<AesKek, CryptoFailure> {
         let cipher = if self.0.len() == 16 { &key_wrap::AES_128 } else { &key_wrap::AES_256 };
         AesKek::new(cipher, &self.0).map_err(failed)
     }
@@ -247,7 +247,7 @@ impl Unwrap for Kek {
 }
 
 impl Wrap for Kek {
-    fn wrap_key(&self, cek: &[u8]) -> Result<Vec<u8>, CryptoFailed> {
+    fn wrap_key(&self, cek: &[u8]) -> Result<Vec<u8>, CryptoFailure> {
         let mut out = vec![0; cek.len() + 8];
         let len = self.expand()?.wrap(cek, &mut out).map_err(failed)?.len();
         out.truncate(len);

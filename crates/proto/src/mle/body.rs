@@ -19,7 +19,7 @@ pub const EACH_MAX_DEFAULT: usize = 16;
 /// The JSON of values that are neither objects nor arrays. Libraries differ, so it is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalars {
-    /// Such values are rejected.
+    /// Rejects such values in both directions.
     Refuse,
     /// A string is encrypted without its quotes; what is decrypted and is not JSON is a string: Java, Node and Python.
     Raw,

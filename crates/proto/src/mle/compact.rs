@@ -25,11 +25,11 @@ pub struct Parts<'a> {
     pub header: &'a [u8],
     /// The encrypted key, which is empty for `dir` and `ECDH-ES`.
     pub encrypted_key: &'a [u8],
-    /// The initialisation vector.
+    /// The initialisation vector of the content.
     pub iv: &'a [u8],
     /// The ciphertext, which may be empty.
     pub ciphertext: &'a [u8],
-    /// The authentication tag.
+    /// The authentication tag of the content.
     pub tag: &'a [u8],
 }
 

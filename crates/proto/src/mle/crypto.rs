@@ -13,9 +13,9 @@ use crate::crypto::Provider;
 /// The library failed: a tag does not verify, a length is wrong, or a key is malformed. It says no more, by design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cryptographic library rejected the input")]
-pub struct CryptoFailed;
+pub struct CryptoFailure;
 
-/// What JWE needs of a crypto library besides [`Provider`].
+/// The operations that JWE needs of a crypto library besides those of [`Provider`].
 pub trait JoseProvider: Send + Sync + fmt::Debug {
     /// Returns the provider of hashes and randomness, which is of the same library.
     fn base(&self) -> &dyn Provider;
@@ -23,7 +23,7 @@ pub trait JoseProvider: Send + Sync + fmt::Debug {
     /// Verifies the tag over `aad` and `data`, and decrypts `data`. On success `data` is the plaintext.
     ///
     /// # Errors
-    /// [`CryptoFailed`], whatever the cause; the content of `data` is then undefined and must be dropped.
+    /// [`CryptoFailure`], whatever the cause; the content of `data` is then undefined and must be dropped.
     fn open_content(
         &self,
         enc: Enc,
@@ -32,12 +32,12 @@ pub trait JoseProvider: Send + Sync + fmt::Debug {
         aad: &[u8],
         data: &mut Vec<u8>,
         tag: &[u8],
-    ) -> Result<(), CryptoFailed>;
+    ) -> Result<(), CryptoFailure>;
 
     /// Encrypts `data` and returns the tag. The IV has [`Enc::iv_len`] bytes and never repeats under one key.
     ///
     /// # Errors
-    /// [`CryptoFailed`] for a wrong length.
+    /// [`CryptoFailure`] for a wrong length.
     fn seal_content(
         &self,
         enc: Enc,
@@ -45,25 +45,25 @@ pub trait JoseProvider: Send + Sync + fmt::Debug {
         iv: &[u8],
         aad: &[u8],
         data: &mut Vec<u8>,
-    ) -> Result<Vec<u8>, CryptoFailed>;
+    ) -> Result<Vec<u8>, CryptoFailure>;
 
     /// Loads an RSA private key from its PKCS#8 form, for `RSA-OAEP-256` or `RSA-OAEP`.
     ///
     /// # Errors
-    /// [`CryptoFailed`] if it is not such a key, has fewer than 2048 or more than 8192 bits, or `alg` is another one.
-    fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailed>;
+    /// [`CryptoFailure`] if it is not such a key, has fewer than 2048 or more than 8192 bits, or `alg` is another one.
+    fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailure>;
 
     /// Loads an RSA public key from its SubjectPublicKeyInfo, for `RSA-OAEP-256` or `RSA-OAEP`.
     ///
     /// # Errors
     /// As [`JoseProvider::rsa_private`].
-    fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailed>;
+    fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailure>;
 
     /// Expands a key of AES key wrap (RFC 3394) of 16 or 32 bytes.
     ///
     /// # Errors
-    /// [`CryptoFailed`] for another length.
-    fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailed>;
+    /// [`CryptoFailure`] for another length.
+    fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailure>;
 }
 
 /// A private operation that turns an encrypted key into a content encryption key.
@@ -77,8 +77,8 @@ pub trait Wrap: Send + Sync {
     /// Returns the encrypted key.
     ///
     /// # Errors
-    /// [`CryptoFailed`] if the library is out of memory or randomness.
-    fn wrap_key(&self, cek: &[u8]) -> Result<Vec<u8>, CryptoFailed>;
+    /// [`CryptoFailure`] if the library is out of memory or randomness.
+    fn wrap_key(&self, cek: &[u8]) -> Result<Vec<u8>, CryptoFailure>;
 }
 
 /// An RSA private key in memory.
@@ -86,8 +86,8 @@ pub trait RsaPrivate: Unwrap {
     /// Returns the SubjectPublicKeyInfo of its public half.
     ///
     /// # Errors
-    /// [`CryptoFailed`] if the library is out of memory.
-    fn public_spki(&self) -> Result<Vec<u8>, CryptoFailed>;
+    /// [`CryptoFailure`] if the library is out of memory.
+    fn public_spki(&self) -> Result<Vec<u8>, CryptoFailure>;
 }
 
 /// A shared key of AES key wrap, which works both ways.

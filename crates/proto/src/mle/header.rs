@@ -13,7 +13,7 @@ use super::refusal::{Class, Refusal};
 
 /// Largest protected header, in bytes of its JSON.
 pub const HEADER_LEN_MAX: usize = 4 * 1024;
-/// Longest `kid`, in bytes.
+/// Longest key name (`kid`), in bytes.
 pub const KID_LEN_MAX: usize = 256;
 
 /// Parameters that carry key material or name a place to fetch it. Nothing that a token names is fetched.

@@ -15,9 +15,9 @@ pub const DEPTH_MAX: usize = 64;
 pub(super) enum Fault {
     /// The bytes are not UTF-8.
     Encoding,
-    /// Not of the grammar.
+    /// The text is not of the grammar.
     Syntax,
-    /// Nested deeper than [`DEPTH_MAX`].
+    /// Arrays and objects are nested deeper than [`DEPTH_MAX`].
     Depth,
 }
 
@@ -184,7 +184,7 @@ impl Reader<'_> {
         Some(start)
     }
 
-    /// Moves behind one value.
+    /// Moves behind one value of any kind.
     fn value(&mut self, depth: usize) -> Result<(), Fault> {
         self.space();
         match self.take()? {

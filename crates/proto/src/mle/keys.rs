@@ -11,7 +11,7 @@ use core::fmt;
 use zeroize::Zeroizing;
 
 use super::algorithm::{Alg, Enc};
-use super::crypto::{AesWrap, CryptoFailed, JoseProvider, Unwrap, Wrap};
+use super::crypto::{AesWrap, CryptoFailure, JoseProvider, Unwrap, Wrap};
 use super::kid::{self, KidSource};
 use super::load::{KeyError, Public, private_pkcs8, rsa_defect};
 
@@ -261,7 +261,7 @@ impl SealingKey {
     }
 
     /// Returns the content key of one token and its encrypted form. `fresh` is a random key of the right length.
-    pub(super) fn content_key(&self, fresh: &[u8]) -> Result<(Zeroizing<Vec<u8>>, Vec<u8>), CryptoFailed> {
+    pub(super) fn content_key(&self, fresh: &[u8]) -> Result<(Zeroizing<Vec<u8>>, Vec<u8>), CryptoFailure> {
         match &self.material {
             SealingMaterial::Wrap(key) => Ok((Zeroizing::new(fresh.to_vec()), key.wrap_key(fresh)?)),
             SealingMaterial::Direct(key) => Ok((key.clone(), Vec::new())),

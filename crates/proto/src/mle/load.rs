@@ -6,13 +6,10 @@ use alloc::vec::Vec;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use x509_parser::der_parser::asn1_rs::oid;
-use x509_parser::prelude::FromDer;
-use x509_parser::public_key::PublicKey;
-use x509_parser::x509::SubjectPublicKeyInfo;
 use zeroize::Zeroizing;
 
 use super::algorithm::Alg;
+use super::der::{BIT_STRING, Der, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, unsigned};
 
 /// Largest input of a key, in bytes.
 pub const KEY_FILE_LEN_MAX: usize = 64 * 1024;
@@ -139,38 +136,22 @@ impl Public {
         }
     }
 
+    /// Reads a certificate (RFC 5280 section 4.1) up to its key. The extensions and the signature are not read.
     fn certificate(der: &[u8]) -> Result<Public, KeyError> {
-        let (rest, certificate) = x509_parser::parse_x509_certificate(der).map_err(|_| KeyError::Der)?;
-        if !rest.is_empty() {
-            return Err(KeyError::Der);
-        }
-        let serial_number = oid!(2.5.4.5);
-        let serial_numbers = certificate.subject().iter_by_oid(&serial_number);
-        let serial_numbers =
-            serial_numbers.map(|text| text.as_str().map(str::to_owned).map_err(|_| KeyError::SerialNumber));
-        let facts = Certificate {
-            der: der.to_vec(),
-            serial_numbers: serial_numbers.collect::<Result<_, _>>()?,
-            not_before_s: certificate.validity().not_before.timestamp(),
-            not_after_s: certificate.validity().not_after.timestamp(),
-        };
-        Ok(Public { certificate: Some(facts), ..Public::spki(certificate.public_key().raw)? })
+        let (facts, spki) = certificate(der).ok_or(KeyError::Der)?;
+        Ok(Public { certificate: Some(facts), ..Public::spki(spki)? })
     }
 
-    /// Reads and checks a SubjectPublicKeyInfo.
+    /// Reads and checks a SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7).
     pub(super) fn spki(der: &[u8]) -> Result<Public, KeyError> {
-        let (rest, info) = SubjectPublicKeyInfo::from_der(der).map_err(|_| KeyError::Der)?;
-        if !rest.is_empty() {
-            return Err(KeyError::Der);
-        }
+        let (algorithm, key) = spki(der).ok_or(KeyError::Der)?;
         // Not RSASSA-PSS keys (1.2.840.113549.1.1.10): those sign.
-        if info.algorithm.algorithm != oid!(1.2.840.113549.1.1.1) {
+        if algorithm != RSA_ENCRYPTION {
             return Err(KeyError::Kind);
         }
-        let Ok(PublicKey::RSA(key)) = info.parsed() else { return Err(KeyError::Kind) };
-        let (modulus, exponent) = (unsigned(key.modulus).to_vec(), unsigned(key.exponent).to_vec());
-        check_rsa(&modulus, &exponent)?;
-        Ok(Public { spki: der.to_vec(), modulus, exponent, certificate: None })
+        let (modulus, exponent) = rsa_public(key).ok_or(KeyError::Der)?;
+        check_rsa(modulus, exponent)?;
+        Ok(Public { spki: der.to_vec(), modulus: modulus.to_vec(), exponent: exponent.to_vec(), certificate: None })
     }
 
     /// Returns the length of the modulus in bytes, which is that of an encrypted key.
@@ -184,6 +165,66 @@ impl Public {
     }
 }
 
+/// The content of the object identifier rsaEncryption, 1.2.840.113549.1.1.1.
+const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
+/// The content of the object identifier of the attribute serialNumber, 2.5.4.5.
+const SERIAL_NUMBER: &[u8] = &[0x55, 4, 5];
+/// The tag of a certificate's version.
+const VERSION: u8 = 0xa0;
+
+/// Returns the facts of a certificate, and its SubjectPublicKeyInfo.
+fn certificate(der: &[u8]) -> Option<(Certificate, &[u8])> {
+    let mut outer = Der::sequence(der)?;
+    let mut tbs = Der(outer.take(SEQUENCE)?);
+    outer.take(SEQUENCE)?;
+    outer.take(BIT_STRING)?;
+    if !outer.is_empty() {
+        return None;
+    }
+    if tbs.0.first() == Some(&VERSION) {
+        tbs.next()?;
+    }
+    tbs.take(INTEGER)?;
+    tbs.take(SEQUENCE)?;
+    tbs.take(SEQUENCE)?;
+    let mut validity = Der(tbs.take(SEQUENCE)?);
+    let (not_before_s, not_after_s) = (validity.time()?, validity.time()?);
+    let serial_numbers = serial_numbers(Der(tbs.take(SEQUENCE)?))?;
+    let spki = tbs.take_whole(SEQUENCE)?;
+    Some((Certificate { der: der.to_vec(), serial_numbers, not_before_s, not_after_s }, spki))
+}
+
+/// Returns the values of the serialNumber attributes in a name.
+fn serial_numbers(mut name: Der<'_>) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    while !name.is_empty() {
+        let mut attributes = Der(name.take(SET)?);
+        while !attributes.is_empty() {
+            let mut attribute = Der(attributes.take(SEQUENCE)?);
+            if attribute.take(OID)? == SERIAL_NUMBER {
+                found.push(attribute.text()?.to_owned());
+            }
+        }
+    }
+    Some(found)
+}
+
+/// Returns the algorithm of a SubjectPublicKeyInfo and the bytes of its key.
+fn spki(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut info = Der::sequence(der)?;
+    let algorithm = Der(info.take(SEQUENCE)?).take(OID)?;
+    // The first byte counts the bits that are not used: none.
+    let key = info.take(BIT_STRING)?.strip_prefix(&[0])?;
+    info.is_empty().then_some((algorithm, key))
+}
+
+/// Returns the modulus and the exponent of an RSAPublicKey (RFC 8017 appendix A.1.1).
+fn rsa_public(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut key = Der::sequence(der)?;
+    let (modulus, exponent) = (key.unsigned()?, key.unsigned()?);
+    key.is_empty().then_some((modulus, exponent))
+}
+
 fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), KeyError> {
     let bits = modulus.first().map_or(0, |first| modulus.len() * 8 - first.leading_zeros() as usize);
     if !(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) {
@@ -194,12 +235,6 @@ fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), KeyError> {
         return Err(KeyError::Exponent);
     }
     if is_roca(modulus) { Err(KeyError::Roca) } else { Ok(()) }
-}
-
-/// Drops the leading zeros of a number.
-fn unsigned(number: &[u8]) -> &[u8] {
-    let zeros = number.iter().take_while(|byte| **byte == 0).count();
-    number.get(zeros..).unwrap_or_default()
 }
 
 /// The odd primes below 168. Moduli of the flawed library are powers of 65537 modulo each of them.
@@ -250,48 +285,27 @@ pub(super) fn private_pkcs8(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError
     }
 }
 
+/// Finds the defect of a PKCS#8 private key that the library rejected, by its modulus and public exponent.
+pub(super) fn rsa_defect(pkcs8: &[u8]) -> Option<KeyError> {
+    let mut outer = Der::sequence(pkcs8)?;
+    outer.unsigned()?;
+    let algorithm = Der(outer.take(SEQUENCE)?).take(OID)?;
+    if algorithm != RSA_ENCRYPTION {
+        return Some(KeyError::Kind);
+    }
+    let mut key = Der::sequence(outer.take(OCTET_STRING)?)?;
+    key.unsigned()?;
+    check_rsa(key.unsigned()?, key.unsigned()?).err()
+}
+
 /// Returns whether DER begins like a PKCS#8 or PKCS#1 private key: a sequence that begins with the integer 0.
 fn is_private(der: &[u8]) -> bool {
-    content(der).is_some_and(|content| content.starts_with(&[0x02, 0x01, 0x00]))
+    Der::sequence(der).is_some_and(|content| content.0.starts_with(&[INTEGER, 1, 0]))
 }
 
 /// Returns whether it is PKCS#1: an integer follows the version, where PKCS#8 has a sequence.
 fn is_pkcs1(der: &[u8]) -> bool {
-    content(der).is_some_and(|content| content.starts_with(&[0x02, 0x01, 0x00, 0x02]))
-}
-
-/// Finds the defect of a PKCS#8 private key that the library rejected, by its modulus and public exponent.
-pub(super) fn rsa_defect(pkcs8: &[u8]) -> Option<KeyError> {
-    let (_, rest) = tlv(0x02, content(pkcs8)?)?;
-    let (algorithm, rest) = tlv(0x30, rest)?;
-    let (oid, _) = tlv(0x06, algorithm)?;
-    if oid != [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1] {
-        return Some(KeyError::Kind);
-    }
-    let (key, _) = tlv(0x04, rest)?;
-    let (_, rest) = tlv(0x02, content(key)?)?;
-    let (modulus, rest) = tlv(0x02, rest)?;
-    let (exponent, _) = tlv(0x02, rest)?;
-    check_rsa(unsigned(modulus), unsigned(exponent)).err()
-}
-
-/// Splits off the content of a DER value with this tag, of less than 64 KiB.
-fn tlv(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = match der.strip_prefix(&[tag])? {
-        [0x82, high, low, rest @ ..] => (usize::from(u16::from_be_bytes([*high, *low])), rest),
-        [0x81, len, rest @ ..] => (usize::from(*len), rest),
-        [len @ 0..=0x7f, rest @ ..] => (usize::from(*len), rest),
-        _ => return None,
-    };
-    rest.split_at_checked(len)
-}
-
-/// Returns the content of a DER sequence that fills the whole input.
-fn content(der: &[u8]) -> Option<&[u8]> {
-    let rest = der.strip_prefix(&[0x30])?;
-    let (&first, rest) = rest.split_first()?;
-    let rest = if first < 0x80 { rest } else { rest.get(usize::from(first & 0x7f)..)? };
-    Some(rest)
+    Der::sequence(der).is_some_and(|content| content.0.starts_with(&[INTEGER, 1, 0, INTEGER]))
 }
 
 /// Puts a PKCS#1 RSAPrivateKey into a PKCS#8 PrivateKeyInfo (RFC 5208 section 5).
@@ -352,7 +366,7 @@ fn blocks(bytes: &[u8]) -> Result<Vec<Block<'_>>, KeyError> {
         loop {
             match lines.next() {
                 // The old form of an encrypted key has headers (RFC 1421).
-                Some(line) if line.contains("ENCRYPTED") => return Err(KeyError::Encrypted),
+                Some(line) if line.starts_with("Proc-Type:") => return Err(KeyError::Encrypted),
                 Some(line)
                     if line.strip_prefix("-----END ").and_then(|line| line.strip_suffix("-----")) == Some(label) =>
                 {

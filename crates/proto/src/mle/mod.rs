@@ -1,7 +1,7 @@
 //! Message-level encryption as card schemes use it: compact JWE (RFC 7516) in HTTP bodies. `spec/mle.md` is its contract.
 //!
 //! A token is opened in two steps. [`Opening::begin`] checks what is public and says which private operation is due;
-//! [`Opening::unwrapped`] takes its result, verifies the tag, and returns an [`Unreplayed`], whose value a store releases once.
+//! [`Opening::unwrapped`] takes its result, verifies the tag, and returns a [`NonceGuard`], whose value a store releases once.
 //! [`seal`](seal::seal) makes a token. [`body`] puts tokens into bodies and takes them out.
 //!
 //! A token says who can read it, never who wrote it: anybody can make one with the public key. The sender is authenticated
@@ -15,6 +15,7 @@ pub mod aws_lc;
 pub mod body;
 pub mod compact;
 pub mod crypto;
+mod der;
 pub mod header;
 mod json;
 pub mod keys;
@@ -39,5 +40,4 @@ pub use profile::{IatUnit, Message, Profile, Side, Wrapper};
 pub use refusal::{Class, Refusal};
 pub use seal::{SealError, SealRandoms};
 
-/// A value that stays inaccessible until a store has reserved its claim; the same type as that of sealed calls.
-pub type Unreplayed<T> = crate::session::NonceGuard<T>;
+pub use crate::session::NonceGuard;

@@ -9,7 +9,6 @@ use core::fmt;
 
 use zeroize::Zeroizing;
 
-use super::Unreplayed;
 use super::algorithm::{Alg, CEK_LEN_MAX, Enc};
 use super::compact::{self, Parts};
 use super::crypto::JoseProvider;
@@ -224,7 +223,7 @@ impl Opening {
         cek: Option<&[u8]>,
         randoms: &OpenRandoms,
         provider: &dyn JoseProvider,
-    ) -> Result<Unreplayed<Plaintext>, Refusal> {
+    ) -> Result<NonceGuard<Plaintext>, Refusal> {
         // Of the decoded parts, so that another spelling of the same token is the same token.
         let fingerprint = self.fingerprint(provider.base());
         let cek_len = self.enc.cek_len();

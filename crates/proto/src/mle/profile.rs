@@ -24,7 +24,7 @@ pub enum Message {
 pub enum IatUnit {
     /// Seconds since the epoch, as RFC 7519 has them.
     Seconds,
-    /// Milliseconds since the epoch.
+    /// Milliseconds since the Unix epoch.
     Milliseconds,
 }
 

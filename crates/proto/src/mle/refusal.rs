@@ -42,7 +42,7 @@ classes! {
     Alg = "alg";
     /// `enc` is absent, unknown, outside of the profile, or not the key's.
     Enc = "enc";
-    /// The content is compressed.
+    /// The content is compressed before its encryption.
     Zip = "zip";
     /// `crit`, or a parameter that needs it.
     Crit = "crit";

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::algorithm::CEK_LEN_MAX;
 use super::compact;
-use super::crypto::{CryptoFailed, JoseProvider};
+use super::crypto::{CryptoFailure, JoseProvider};
 use super::keys::SealingKey;
 use super::profile::{IatUnit, Message, Profile};
 use crate::crypto::Provider;
@@ -45,13 +45,13 @@ pub enum SealError {
     /// The profile does not allow the key's algorithms in this direction.
     #[error("the profile {0} does not allow {1} with {2}")]
     Algorithm(&'static str, &'static str, &'static str),
-    /// The library failed.
+    /// The crypto library failed to encrypt.
     #[error("the cryptographic library failed")]
     Crypto,
 }
 
-impl From<CryptoFailed> for SealError {
-    fn from(_: CryptoFailed) -> SealError {
+impl From<CryptoFailure> for SealError {
+    fn from(_: CryptoFailure) -> SealError {
         SealError::Crypto
     }
 }

@@ -11,11 +11,15 @@ use anyhow::{Context, ensure};
 
 use crate::shell;
 
-/// Builds the site and checks it. `full` also builds the API documents of the SDKs, and checks every page for accessibility.
+/// Builds the site and checks it. `full` also installs what that needs, builds the API documents of the SDKs, and checks every page
+/// for accessibility.
 ///
 /// # Errors
 /// If a page has no place in the sidebar, mdBook warns, or a check fails.
 pub(crate) fn run(full: bool) -> anyhow::Result<()> {
+    if full {
+        shell::run(&mut shell::command("scripts/setup-tests.sh"))?;
+    }
     let book = shell::root().join("target/site-book");
     let site = shell::root().join("target/site");
     for folder in [&book, &site] {

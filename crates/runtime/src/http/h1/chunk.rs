@@ -240,7 +240,7 @@ fn take_trailers(buffer: &mut BytesMut) -> Result<Option<Option<HeaderMap>>, Fau
         if count > TRAILERS_MAX {
             return Err(Fault::TooLarge);
         }
-        let (name, value) = parse_field(&line)?;
+        let (name, value) = parse_field(&line, &line)?;
         if !is_barred(&name) {
             trailers.try_append(name, value).map_err(|_| Fault::TooLarge)?;
         }

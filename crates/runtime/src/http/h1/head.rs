@@ -6,6 +6,10 @@ use http::{Method, StatusCode, Uri, Version};
 
 use super::target;
 
+/// Number of fields that a gateway adds to a request and to a response by default.
+const ADDED_TO_REQUEST: usize = 8;
+const ADDED_TO_RESPONSE: usize = 2;
+
 /// Bounds on the head of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
@@ -108,10 +112,10 @@ pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option
     if buffer.as_ref() == b"\r\n" {
         return Ok(None);
     }
-    let Some(mut head) = take_head(buffer, limits)? else { return check_beginning(buffer) };
+    let Some((mut head, count)) = take_head(buffer, limits)? else { return check_beginning(buffer) };
     let line = take_line(&mut head)?;
     let (method, uri, version) = parse_request_line(&line)?;
-    let mut fields = parse_fields(head, limits.fields_max)?;
+    let mut fields = parse_fields(&head, count + ADDED_TO_REQUEST)?;
     let framing = match fields.framing(version)? {
         // A request without either field has no body.
         Framing::Close => Framing::None,
@@ -143,7 +147,7 @@ pub fn parse_response(
     method: &Method,
     limits: HeadLimits,
 ) -> Result<Option<ResponseHead>, Fault> {
-    let Some(mut head) = take_head(buffer, limits)? else { return Ok(None) };
+    let Some((mut head, count)) = take_head(buffer, limits)? else { return Ok(None) };
     let line = take_line(&mut head)?;
     // The reason, and the blank before it, may be missing.
     let (version, rest) = line.split_at_checked(8).ok_or(Fault::Malformed("the status line is too short"))?;
@@ -154,7 +158,7 @@ pub fn parse_response(
     };
     let status = status.and_then(|digits| StatusCode::from_bytes(digits).ok());
     let status = status.ok_or(Fault::Malformed("the status is no three digits"))?;
-    let fields = parse_fields(head, limits.fields_max)?;
+    let fields = parse_fields(&head, count + ADDED_TO_RESPONSE)?;
     let framing = match fields.framing(version)? {
         _ if response_has_no_body(method, status) => Framing::None,
         framing => framing,
@@ -212,7 +216,6 @@ fn encode_fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
 }
 
 pub(super) fn encode_field(out: &mut BytesMut, name: &HeaderName, value: &[u8]) {
-    out.reserve(name.as_str().len() + value.len() + 4);
     out.put_slice(name.as_str().as_bytes());
     out.put_slice(b": ");
     out.put_slice(value);
@@ -272,8 +275,9 @@ pub(in crate::http) fn expects_continue(headers: &HeaderMap) -> Result<bool, Fau
     }
 }
 
-/// Takes the head with its last CRLF from the buffer. Lines end only in CRLF: a bare LF is rejected as soon as it arrives.
-fn take_head(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<Bytes>, Fault> {
+/// Takes the head with its last CRLF from the buffer, and counts its fields. Lines end only in CRLF: a bare LF is rejected as soon as
+/// it arrives.
+fn take_head(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<(Bytes, usize)>, Fault> {
     let mut line_start = 0;
     let mut line_no = 0;
     while let Some(len) = memchr::memchr(b'\n', &buffer[line_start..]) {
@@ -288,7 +292,11 @@ fn take_head(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<Bytes>,
             if line_no == 0 {
                 return Err(Fault::Malformed("a second blank line"));
             }
-            return Ok(Some(buffer.split_to(end + 1).freeze()));
+            let count = line_no - 1;
+            if count > limits.fields_max {
+                return Err(Fault::TooLarge);
+            }
+            return Ok(Some((buffer.split_to(end + 1).freeze(), count)));
         }
         line_no += 1;
         line_start = end + 1;
@@ -345,22 +353,21 @@ impl Fields {
     }
 }
 
-fn parse_fields(mut head: Bytes, fields_max: usize) -> Result<Fields, Fault> {
+/// Parses the field lines of a head, into a map with room for more: one that grows hashes all names anew.
+fn parse_fields(head: &Bytes, capacity: usize) -> Result<Fields, Fault> {
     let mut fields = Fields {
-        headers: HeaderMap::with_capacity(16),
+        headers: HeaderMap::try_with_capacity(capacity).map_err(|_| Fault::TooLarge)?,
         content_length: None,
         is_chunked: false,
         has_close: false,
         has_keep_alive: false,
     };
-    let mut count = 0;
-    while head.len() > 2 {
-        count += 1;
-        if count > fields_max {
-            return Err(Fault::TooLarge);
-        }
-        let line = take_line(&mut head)?;
-        let (name, mut value) = parse_field(&line)?;
+    let mut rest = head.as_ref();
+    while rest.len() > 2 {
+        let end = memchr::memchr(b'\n', rest).ok_or(Fault::Malformed("a line does not end"))?;
+        let (line, after) = rest.split_at(end + 1);
+        rest = after;
+        let (name, mut value) = parse_field(&head, &line[..end.saturating_sub(1)])?;
         match name {
             header::CONTENT_LENGTH => {
                 let length = parse_length(value.as_bytes())?;
@@ -390,13 +397,14 @@ fn parse_fields(mut head: Bytes, fields_max: usize) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// Parses a field line: a token, a colon, a value between optional blanks (RFC 9112 section 5). No folding.
-pub(super) fn parse_field(line: &Bytes) -> Result<(HeaderName, HeaderValue), Fault> {
+/// Parses a field line of `section`, without its CRLF: a token, a colon, a value between optional blanks (RFC 9112 section 5). No
+/// folding.
+pub(super) fn parse_field(section: &Bytes, line: &[u8]) -> Result<(HeaderName, HeaderValue), Fault> {
     let colon = memchr::memchr(b':', line).ok_or(Fault::Malformed("a field line without a colon"))?;
     // A blank before the colon, or at the front of the line, makes it no token.
     let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Fault::Malformed("a field name is no token"))?;
     let value = trim(&line[colon + 1..]);
-    let value = HeaderValue::from_maybe_shared(line.slice_ref(value));
+    let value = HeaderValue::from_maybe_shared(section.slice_ref(value));
     Ok((name, value.map_err(|_| Fault::Malformed("a field value holds a control character"))?))
 }
 

@@ -9,6 +9,9 @@ use http::{Method, StatusCode, Uri};
 
 use super::hpack::{self, Field};
 
+/// Number of fields for which a head has room at first, those that a gateway adds included: a map that grows hashes all names anew.
+const FIELDS_EXPECTED: usize = 12;
+
 /// Bounds on the head of a message, or on trailers.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldLimits {
@@ -137,7 +140,12 @@ impl Collector {
             }
         }
         match field.into_owned() {
-            Field::Header(name, value) => self.headers.try_append(name, value).map(|_| ()).map_err(|_| Fault::TooLarge),
+            Field::Header(name, value) => {
+                if self.headers.is_empty() {
+                    self.headers.reserve(FIELDS_EXPECTED);
+                }
+                self.headers.try_append(name, value).map(|_| ()).map_err(|_| Fault::TooLarge)
+            }
             Field::Malformed(_, hpack::Reason::Name) => Err(Fault::Malformed("invalid field name")),
             Field::Malformed(_, hpack::Reason::UnknownPseudoHeader) => Err(Fault::Malformed("unknown pseudo-header")),
             Field::Malformed(..) => Err(Fault::Malformed("invalid field value")),

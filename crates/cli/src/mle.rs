@@ -1,0 +1,258 @@
+//! `sealway mle`: makes, opens and explains the tokens of card schemes, for people who look for a fault.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Subcommand, ValueEnum};
+use sealway_gateway::jose_provider;
+use sealway_proto::mle::header::Header;
+use sealway_proto::mle::{
+    Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, Public, SealRandoms,
+    SealingKey, Side, Wrapper, body, compact, seal,
+};
+use sealway_runtime::output::{out, tell};
+use zeroize::Zeroizing;
+
+/// Longest input, in bytes.
+const INPUT_LEN_MAX: u64 = 4 * 1024 * 1024;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MleAction {
+    /// Print the names (`kid`) that each scheme derives from a certificate or a public key
+    Keys {
+        /// Certificate or public key, PEM or DER
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Seal standard input to a recipient and print the body
+    Encrypt(Encrypt),
+    /// Open the body on standard input and print its plaintext
+    Decrypt(Decrypt),
+    /// Print what a token on standard input says of itself, and why a profile rejects it; no key is needed
+    Inspect {
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Form {
+    /// The scheme's form of messages
+    #[arg(long, value_enum)]
+    profile: ProfileName,
+    /// The direction of the message
+    #[arg(long, value_enum, default_value_t = Direction::Request)]
+    message: Direction,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Encrypt {
+    #[command(flatten)]
+    form: Form,
+    /// Certificate or public key of the recipient, PEM or DER
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    #[command(flatten)]
+    name: KeyName,
+    /// Algorithm of the content
+    #[arg(long, value_name = "ENC", default_value = "A256GCM")]
+    enc: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Decrypt {
+    #[command(flatten)]
+    form: Form,
+    /// Private key, PEM or DER
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// Its certificate, for names that are derived from one
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    #[command(flatten)]
+    name: KeyName,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct KeyName {
+    /// Name of the key in tokens
+    #[arg(long)]
+    kid: Option<String>,
+    /// Derivation of the name
+    #[arg(long, value_enum)]
+    kid_from: Option<KidFrom>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ProfileName {
+    MastercardJwe,
+    Visa,
+    VisaAcceptance,
+    GenericJwe,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Direction {
+    Request,
+    Answer,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum KidFrom {
+    SpkiSha256Hex,
+    CertificateSha256Hex,
+    CertificateSha256Base64,
+    #[value(name = "x5t_s256")]
+    X5tS256,
+    SubjectSerialNumber,
+    JwkThumbprint,
+}
+
+impl KidFrom {
+    fn source(self) -> KidSource {
+        match self {
+            KidFrom::SpkiSha256Hex => KidSource::SpkiSha256Hex,
+            KidFrom::CertificateSha256Hex => KidSource::CertificateSha256Hex,
+            KidFrom::CertificateSha256Base64 => KidSource::CertificateSha256Base64,
+            KidFrom::X5tS256 => KidSource::X5tS256,
+            KidFrom::SubjectSerialNumber => KidSource::SubjectSerialNumber,
+            KidFrom::JwkThumbprint => KidSource::JwkThumbprint,
+        }
+    }
+}
+
+impl KeyName {
+    fn source(self) -> anyhow::Result<KidSource> {
+        let derived = self.kid_from.map(KidFrom::source);
+        self.kid.map(KidSource::Fixed).or(derived).context("--kid or --kid-from")
+    }
+}
+
+impl Form {
+    fn profile(&self) -> Profile {
+        match self.profile {
+            ProfileName::MastercardJwe => Profile::mastercard_jwe(),
+            ProfileName::Visa => Profile::visa(),
+            ProfileName::VisaAcceptance => Profile::visa_acceptance(),
+            ProfileName::GenericJwe => {
+                let side = Side::new(&[Alg::RsaOaep256, Alg::RsaOaep], Enc::ALL, Wrapper::Bare);
+                Profile::generic(side.clone(), side, None)
+            }
+        }
+    }
+
+    fn message(&self) -> Message {
+        match self.message {
+            Direction::Request => Message::Request,
+            Direction::Answer => Message::Answer,
+        }
+    }
+}
+
+pub(crate) fn run(action: MleAction) -> anyhow::Result<()> {
+    match action {
+        MleAction::Keys { files } => files.iter().try_for_each(|file| keys(file)),
+        MleAction::Encrypt(arguments) => encrypt(arguments),
+        MleAction::Decrypt(arguments) => decrypt(arguments),
+        MleAction::Inspect { form } => inspect(&form),
+    }
+}
+
+/// Prints each name that can be derived.
+fn keys(file: &Path) -> anyhow::Result<()> {
+    let public = Public::load(&read(file)?).with_context(|| file.display().to_string())?;
+    writeln!(out(), "{}: RSA, {} bits", file.display(), public.modulus_len() * 8)?;
+    for from in KidFrom::value_variants() {
+        let name = from.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        match from.source().derive(&public, jose_provider().base()) {
+            Ok(kid) => writeln!(out(), "  {name}: {kid}")?,
+            Err(err) => writeln!(out(), "  {name}: – ({err})")?,
+        }
+    }
+    Ok(())
+}
+
+fn encrypt(arguments: Encrypt) -> anyhow::Result<()> {
+    let Encrypt { form, key: file, name, enc } = arguments;
+    let (provider, profile) = (jose_provider(), form.profile());
+    let enc =
+        Enc::parse(&enc).with_context(|| format!("--enc: \"{enc}\" is not an algorithm of RFC 7518 section 5"))?;
+    let key = SealingKey::rsa(Alg::RsaOaep256, enc, &read(&file)?, &name.source()?, provider);
+    let key = key.with_context(|| file.display().to_string())?;
+    let randoms = SealRandoms::draw(provider.base())?;
+    let token = seal::seal(&input()?, &profile, form.message(), &key, now_ms(), randoms, provider)?;
+    out().write_all(&body::wrap(&token, profile.wrapper(form.message())))?;
+    Ok(())
+}
+
+fn decrypt(arguments: Decrypt) -> anyhow::Result<()> {
+    let Decrypt { form, key: file, certificate, name } = arguments;
+    let (provider, profile) = (jose_provider(), form.profile());
+    let certificate = certificate.as_deref().map(read).transpose()?;
+    let key = OpeningKey::rsa(Alg::RsaOaep256, &read(&file)?, certificate.as_ref().map(|bytes| bytes.as_slice()), &name.source()?, provider);
+    let key = key.with_context(|| file.display().to_string())?;
+    let keys = OpeningKeys::new([key.into()])?;
+    let rejected = |refusal: sealway_proto::mle::Refusal| anyhow!("{}: {refusal}", refusal.class());
+    let token = body::unwrap(&input()?, profile.wrapper(form.message())).map_err(rejected)?;
+    let opening = Opening::begin(token.trim_ascii(), &profile, form.message(), &keys, now_ms()).map_err(rejected)?;
+    let cek = opening.wants().unwrap_here();
+    let randoms = OpenRandoms::draw(provider.base())?;
+    let opened = opening.unwrapped(cek.as_ref().map(|cek| cek.as_slice()), &randoms, provider).map_err(rejected)?;
+    // A person asks, once: nothing acts on the plaintext.
+    let fresh = sealway_proto::session::Fresh::reserved(opened.claim());
+    out().write_all(opened.release(fresh)?.bytes())?;
+    Ok(())
+}
+
+/// Prints the header and the lengths of a token, and what is wrong with it before any key is asked.
+fn inspect(form: &Form) -> anyhow::Result<()> {
+    let (profile, input) = (form.profile(), input()?);
+    let token = match body::unwrap(&input, profile.wrapper(form.message())) {
+        Ok(token) => token,
+        Err(refusal) => {
+            tell(format_args!("the body is not one of {}: {refusal}; read as a token alone", profile.name()));
+            input
+        }
+    };
+    let parts: Vec<&[u8]> = token.trim_ascii().split(|byte| *byte == b'.').collect();
+    let names = ["header", "encrypted key", "IV", "ciphertext", "tag"];
+    if parts.len() != names.len() {
+        bail!("shape: it has {} parts, and a compact JWE (RFC 7516 section 7.1) has five", parts.len());
+    }
+    let decoded = parts.iter().map(|part| compact::decode(part, compact::Alphabet::Mixed));
+    let decoded = decoded.collect::<Result<Vec<_>, _>>().map_err(|refusal| anyhow!("base64: {refusal}"))?;
+    let header = decoded.first().map(Vec::as_slice).unwrap_or_default();
+    writeln!(out(), "header: {}", String::from_utf8_lossy(header).escape_debug().to_string().replace("\\\"", "\""))?;
+    for (name, part) in names.iter().zip(&decoded).skip(1) {
+        writeln!(out(), "{name}: {} bytes", part.len())?;
+    }
+    let parsed = Header::parse(header).map_err(|refusal| anyhow!("{}: {refusal}", refusal.class()))?;
+    if !profile.allows(form.message(), parsed.alg, parsed.enc) {
+        bail!("alg: {} does not allow {} with {}", profile.name(), parsed.alg, parsed.enc);
+    }
+    let kid = parsed.kid.as_deref().unwrap_or("none");
+    writeln!(out(), "{} allows {} with {}; the key is {kid:?}", profile.name(), parsed.alg, parsed.enc)?;
+    Ok(())
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+fn read(file: &Path) -> anyhow::Result<Zeroizing<Vec<u8>>> {
+    std::fs::read(file).map(Zeroizing::new).with_context(|| file.display().to_string())
+}
+
+/// Reads standard input whole.
+fn input() -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let len = std::io::stdin().lock().take(INPUT_LEN_MAX + 1).read_to_end(&mut bytes)?;
+    if len as u64 > INPUT_LEN_MAX {
+        bail!("standard input: more than {INPUT_LEN_MAX} bytes");
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,13 @@
+//! The core of the MLE bridge (spec/mle.md): vectors of the RFCs, wrong tokens, round trips, keys. The keys are made by `openssl`.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod bad;
+mod builder;
+mod json_web;
+mod keys;
+mod mutation;
+mod replay;
+mod round_trip;
+mod setup;
+mod vectors;
+mod wycheproof;

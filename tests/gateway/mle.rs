@@ -1,0 +1,337 @@
+//! Routes with MLE against wrong tokens, replays, callers without a certificate and keys that come and go. The official clients are in
+//! `mle_clients`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sealway_gateway::jose_provider;
+use sealway_proto::mle::{
+    Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, SealRandoms, SealingKey,
+    body, seal,
+};
+use sealway_proto::session::Fresh;
+use sealway_testkit::daemon::program;
+use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
+use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
+
+use crate::BINARY;
+
+const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
+
+/// Makes a key pair with a certificate: `NAME.key.pem` and `NAME.cert.pem`.
+fn make_keys(folder: &Path, name: &str) {
+    let mut openssl = Command::new(program("openssl").unwrap());
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj"]).arg(format!("/CN={name}"));
+    openssl.arg("-keyout").arg(folder.join(format!("{name}.key.pem")));
+    let made = openssl.arg("-out").arg(folder.join(format!("{name}.cert.pem"))).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+struct Setup {
+    server: Server,
+    service: Upstream,
+    folder: tempfile::TempDir,
+}
+
+/// Returns the body that came, and whether it came in clear with the header of MLE.
+fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
+    let wire = head.header("x-sealway-wire").unwrap_or("none").to_owned();
+    answer("200 OK", &[("Content-Type", "application/json"), ("X-Wire", &wire)], body)
+}
+
+fn config(service: &Upstream, open: &str) -> String {
+    format!(
+        "
+listeners: [{{ name: main, address: '127.0.0.1:0' }}]
+admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
+mle_keys:
+  one: {{ file: one.key.pem, kid: kid-one }}
+  two: {{ file: two.key.pem, kid: kid-two }}
+  caller: {{ certificate: caller.cert.pem, kid: kid-caller, enc: A128GCM }}
+routes:
+  - match: {{ path_prefix: /visa }}
+    upstream: service
+    sealed_body_max: 4096
+    mle: {{ direction: inbound, profile: visa, caller: anybody, open: {open}, seal: [{{ keys: [caller] }}] }}
+  - match: {{ path_prefix: /optional }}
+    upstream: service
+    mle: {{ direction: inbound, profile: visa, accept: optional, caller: anybody, open: {open}, seal: [{{ keys: [caller] }}] }}
+  - match: {{ path_prefix: /known }}
+    upstream: service
+    mle: {{ direction: inbound, profile: visa, open: {open}, seal: [{{ keys: [caller] }}] }}
+upstreams: {{ service: {{ servers: ['http://{}'] }} }}
+sessions: {{ store: 'memory:' }}
+",
+        service.address
+    )
+}
+
+fn setup(open: &str) -> Setup {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["one", "two", "caller"] {
+        make_keys(folder.path(), name);
+    }
+    let service = Upstream::answering(echo).unwrap();
+    let server = Launch::new(BINARY, &config(&service, open)).folder(folder.path()).start().unwrap();
+    Setup { server, service, folder }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+impl Setup {
+    fn read(&self, file: &str) -> Vec<u8> {
+        std::fs::read(self.folder.path().join(file)).unwrap()
+    }
+
+    /// Seals a request to a key of the gateway, at a time.
+    fn token_at(&self, name: &str, at_ms: u64) -> String {
+        let provider = jose_provider();
+        let kid = KidSource::Fixed(format!("kid-{name}"));
+        let certificate = self.read(&format!("{name}.cert.pem"));
+        let key = SealingKey::rsa(Alg::RsaOaep256, Enc::A128Gcm, &certificate, &kid, provider).unwrap();
+        let randoms = SealRandoms::draw(provider.base()).unwrap();
+        seal::seal(PLAIN, &Profile::visa(), Message::Request, &key, at_ms, randoms, provider).unwrap()
+    }
+
+    fn token(&self, name: &str) -> String {
+        self.token_at(name, now_ms())
+    }
+
+    fn post(&self, path: &str, token: &str) -> Answer {
+        Request::post(path, format!(r#"{{"encData":"{token}"}}"#)).send(self.server.address()).unwrap()
+    }
+
+    /// Opens an answer with the caller's key.
+    fn open(&self, answer: &Answer) -> Vec<u8> {
+        let (provider, profile) = (jose_provider(), Profile::visa());
+        let kid = KidSource::Fixed("kid-caller".into());
+        let key = OpeningKey::rsa(Alg::RsaOaep256, &self.read("caller.key.pem"), None, &kid, provider).unwrap();
+        let keys = OpeningKeys::new([key.into()]).unwrap();
+        let token = body::unwrap(&answer.body, profile.wrapper(Message::Answer)).unwrap();
+        let opening = Opening::begin(&token, &profile, Message::Answer, &keys, now_ms()).unwrap();
+        let cek = opening.wants().unwrap_here().unwrap();
+        let randoms = OpenRandoms::draw(provider.base()).unwrap();
+        let opened = opening.unwrapped(Some(&cek), &randoms, provider).unwrap();
+        let fresh = Fresh::reserved(opened.claim());
+        opened.release(fresh).unwrap().bytes().to_vec()
+    }
+
+    fn metric(&self, line: &str) -> f64 {
+        let request = Request::get("/metrics").header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
+        let text = request.send(self.server.admin()).unwrap().text();
+        let found = text.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
+        found.unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_token_is_opened_for_the_service_and_its_answer_sealed_to_the_caller() {
+    let setup = setup("[one, two]");
+    for name in ["one", "two"] {
+        let answer = setup.post("/visa/pay?x=1", &setup.token(name));
+        assert_eq!((answer.status, answer.header("x-wire")), (200, Some("mle:visa")), "{}", answer.text());
+        assert_eq!(setup.open(&answer), PLAIN);
+        let (head, body) = setup.service.next().unwrap();
+        assert_eq!((head.method_and_target(), &body[..]), (("POST", "/visa/pay?x=1"), PLAIN));
+        assert_eq!(head.header("content-length"), Some(PLAIN.len().to_string().as_str()));
+    }
+    assert_eq!(setup.metric(r#"sealway_mle_key_uses_total{kid="kid-two"}"#), 1.0);
+    // A request without a body has nothing to open; its answer has.
+    let answer = Request::get("/visa/x").send(setup.server.address()).unwrap();
+    assert_eq!((answer.status, answer.body.len()), (200, 0));
+}
+
+#[test]
+fn whatever_is_wrong_gets_the_same_bytes_and_the_service_hears_nothing() {
+    let setup = setup("[one]");
+    let good = setup.token("one");
+    let parts: Vec<&str> = good.split('.').collect();
+    let flipped = |index: usize| {
+        let mut parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
+        let other = if parts[index].starts_with('A') { "B" } else { "A" };
+        parts[index].replace_range(..1, other);
+        parts.join(".")
+    };
+    let header = |json: &str| {
+        let encoded = sealway_proto::mle::compact::encode(json.as_bytes());
+        [&[encoded.as_str()], &parts[1..]].concat().join(".")
+    };
+    let now = now_ms();
+    let member = |name: &str, token: &str| format!(r#"{{"{name}":"{token}"}}"#);
+    let cases = [
+        ("tag", "tag", member("encData", &flipped(4))),
+        ("ciphertext", "tag", member("encData", &flipped(3))),
+        ("encrypted key", "unwrap", member("encData", &flipped(1))),
+        ("another key", "kid", member("encData", &setup.token("two"))),
+        ("an old one", "iat", member("encData", &setup.token_at("one", now - 3_600_000))),
+        ("one ahead", "iat", member("encData", &setup.token_at("one", now + 3_600_000))),
+        (
+            "none",
+            "alg",
+            member("encData", &header(&format!(r#"{{"alg":"none","enc":"A128GCM","kid":"kid-one","iat":{now}}}"#))),
+        ),
+        (
+            "RSA1_5",
+            "alg",
+            member("encData", &header(&format!(r#"{{"alg":"RSA1_5","enc":"A128GCM","kid":"kid-one","iat":{now}}}"#))),
+        ),
+        (
+            "zip",
+            "zip",
+            member("encData", &header(r#"{"alg":"RSA-OAEP-256","enc":"A128GCM","kid":"kid-one","zip":"DEF"}"#)),
+        ),
+        (
+            "jku",
+            "param",
+            member("encData", &header(r#"{"alg":"RSA-OAEP-256","enc":"A128GCM","kid":"kid-one","jku":"http://a/"}"#)),
+        ),
+        ("four parts", "shape", member("encData", &parts[..4].join("."))),
+        ("another member", "json", member("encryptedData", &good)),
+        ("clear beside it", "json", format!(r#"{{"encData":"{good}","pan":"4111111111111111"}}"#)),
+        ("twice", "json", format!(r#"{{"encData":"{good}","encData":"{good}"}}"#)),
+        ("clear", "json", String::from_utf8(PLAIN.to_vec()).unwrap()),
+        ("nothing", "json", String::new()),
+    ];
+    for (what, class, body) in cases {
+        let line = format!(r#"sealway_refusals_total{{on="mle",class="{class}"}}"#);
+        let other = format!(r#"sealway_refusals_total{{class="{class}",on="mle"}}"#);
+        let count = || setup.metric(&line) + setup.metric(&other);
+        let before = count();
+        let answer = Request::post("/visa", body).send(setup.server.address()).unwrap();
+        assert_eq!((answer.status, answer.text().as_str()), (400, r#"{"error":"CRYPTO_ERROR"}"#), "{what}");
+        let names: Vec<String> = answer.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        assert_eq!(names, ["content-type", "server-timing", "connection", "date", "content-length"], "{what}");
+        let timing = answer.header("server-timing").unwrap();
+        assert!(timing.starts_with("total;"), "{what}: {timing}");
+        assert_eq!(count(), before + 1.0, "{what}: {class}");
+    }
+    assert!(setup.service.is_untouched());
+    // Of all this, the token itself is still good, once.
+    assert_eq!(setup.post("/visa", &good).status, 200);
+    let again = setup.post("/visa", &good);
+    assert_eq!((again.status, again.text().as_str()), (400, r#"{"error":"CRYPTO_ERROR"}"#));
+    // The same token with its parts spelt anew would be the same claim; a strict profile does not read it at all.
+    assert_eq!(setup.post("/visa", &format!("{good}=")).status, 400);
+    let log = setup.server.log().join("\n");
+    assert!(!log.contains("4111111111111111") && !log.contains(parts[3]), "{log}");
+}
+
+#[test]
+fn bounds_and_callers_are_checked_before_a_private_key_is_used() {
+    let setup = setup("[one]");
+    let long = format!(r#"{{"encData":"{}"}}"#, "A".repeat(5000));
+    let answer = Request::post("/visa", long).send(setup.server.address()).unwrap();
+    assert_eq!(answer.status, 413, "{}", answer.text());
+    let body = format!(r#"{{"encData":"{}"}}"#, setup.token("one"));
+    let zipped = Request::post("/visa", body.clone()).header("Content-Encoding", "gzip");
+    assert_eq!(zipped.send(setup.server.address()).unwrap().status, 415);
+    assert_eq!(setup.post("/known", &setup.token("one")).status, 403, "without a certificate");
+    let named = Request::post("/visa", body.clone()).header("keyId", "kid-two");
+    assert_eq!(named.send(setup.server.address()).unwrap().status, 400, "keyId and kid differ");
+    assert_eq!(setup.metric(r#"sealway_mle_key_uses_total{kid="kid-one"}"#), 0.0);
+    assert!(setup.service.is_untouched());
+    let named = Request::post("/visa", body).header("keyId", "kid-one");
+    assert_eq!(named.send(setup.server.address()).unwrap().status, 200);
+}
+
+#[test]
+fn a_route_that_takes_both_tells_them_apart_by_their_form() {
+    let setup = setup("[one]");
+    let plain = Request::post("/optional", PLAIN).send(setup.server.address()).unwrap();
+    assert_eq!((plain.status, plain.header("x-wire"), &plain.body[..]), (200, Some("mle:visa"), PLAIN));
+    let sealed = setup.post("/optional", &setup.token("one"));
+    assert_eq!(setup.open(&sealed), PLAIN);
+    // One that does not open is not taken for one in clear.
+    assert_eq!(setup.post("/optional", "a.b.c.d.e").status, 400);
+}
+
+#[test]
+fn keys_change_by_a_reload_and_a_broken_file_leaves_them_in_force() {
+    let mut setup = setup("[one]");
+    assert_eq!(setup.post("/visa", &setup.token("two")).status, 400);
+    let one = setup.read("one.key.pem");
+    std::fs::write(setup.folder.path().join("one.key.pem"), "no key").unwrap();
+    let from = setup.server.log().len();
+    setup.server.hang_up().unwrap();
+    let failed = setup.server.wait_for_log(from, |line| line.to_string().contains("mle_keys.one.file")).unwrap();
+    assert!(failed.to_string().contains("one.key.pem"), "{failed}");
+    assert_eq!(setup.post("/visa", &setup.token("one")).status, 200, "the old keys are in force");
+    std::fs::write(setup.folder.path().join("one.key.pem"), one).unwrap();
+    setup.server.write_config(&config(&setup.service, "[one, two]")).unwrap();
+    setup.server.hang_up().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while setup.post("/visa", &setup.token("two")).status != 200 {
+        assert!(Instant::now() < until, "the second key is never live");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(setup.post("/visa", &setup.token("one")).status, 200);
+}
+
+#[test]
+fn a_wrong_configuration_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    make_keys(folder.path(), "one");
+    let key = "mle_keys: { one: { file: one.key.pem, kid: a }, twin: { file: one.key.pem, kid: a }, peer: { certificate: one.cert.pem, kid: b, enc: A192GCM } }";
+    let inbound = "direction: inbound, profile: visa, open: [one], seal: [{ keys: [peer] }]";
+    for (keys, mle, said) in [
+        ("mle_keys: { one: { kid: a } }", inbound, "mle_keys.one: expected file"),
+        ("mle_keys: { one: { file: one.key.pem } }", inbound, "mle_keys.one: expected one of: kid, kid_from"),
+        (
+            "mle_keys: { one: { file: one.cert.pem, kid: a }, peer: { certificate: one.cert.pem, kid: b } }",
+            inbound,
+            "mle_keys.one.file",
+        ),
+        (
+            "mle_keys: { one: { file: one.key.pem, kid: a }, peer: { certificate: one.key.pem, kid: b } }",
+            inbound,
+            "mle_keys.peer.certificate",
+        ),
+        (
+            "mle_keys: { one: { file: gone.pem, kid: a }, peer: { certificate: one.cert.pem, kid: b } }",
+            inbound,
+            "gone.pem",
+        ),
+        (key, inbound, "the profile visa does not allow RSA-OAEP-256 with A192GCM"),
+        (
+            key,
+            "direction: inbound, profile: visa, open: [peer], plain_answers: all",
+            "open[0]: \"peer\" is of the other kind",
+        ),
+        (
+            key,
+            "direction: inbound, profile: visa, open: [none], plain_answers: all",
+            "no key of mle_keys is named \"none\"",
+        ),
+        (key, "direction: inbound, profile: visa, open: [one]", "mle.seal: expected keys for answers"),
+        (key, "direction: outbound, profile: visa, seal: [{ keys: [peer] }]", "mle.open: expected keys for answers"),
+        (
+            key,
+            "direction: outbound, profile: mastercard-jwe, accept: required, seal: [{ keys: [peer] }], open: [one]",
+            "mle.accept: only an inbound route",
+        ),
+        (
+            key,
+            "direction: inbound, profile: visa, generic: {}, open: [one], plain_answers: all",
+            "only the profile generic-jwe",
+        ),
+        (
+            key,
+            "direction: inbound, profile: mastercard-jwe, open: [one], plain_answers: all, request: [{ from: '$.a[*].b[*]', to: '$' }]",
+            "mle.request[0]",
+        ),
+    ] {
+        let config = format!(
+            "listeners: [{{ address: '127.0.0.1:0' }}]\n{keys}\nroutes: [{{ match: {{}}, upstream: s, mle: {{ {mle} }} }}]\nupstreams: {{ s: {{ servers: ['http://127.0.0.1:9'] }} }}\n"
+        );
+        let file = folder.path().join("serve.yaml");
+        std::fs::write(&file, config).unwrap();
+        let checked = Command::new(BINARY).args(["config", "check"]).arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert!(!checked.status.success() && text.contains(said), "{said:?} is not in {text:?}");
+        assert!(!text.contains("PRIVATE KEY"), "{text}");
+    }
+}
