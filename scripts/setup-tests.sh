@@ -8,6 +8,7 @@ venv=.venv
 requirements=vectors/reference/requirements.txt
 tools=scripts/requirements-tools.txt
 scan=scripts/requirements-scan.txt
+mle_clients=tests/mle_clients/python/requirements.txt
 stamp=$venv/.setup-tests.sha256
 toxiproxy_version=v2.5.0
 toxiproxy_stamp=$venv/.toxiproxy
@@ -24,6 +25,7 @@ zlint_stamp=$venv/.zlint
 verifpal_version=1.6.7
 otelcol_stamp=$venv/.otelcol
 manifests_stamp=$venv/.manifests
+mle_stamp=$venv/.mle
 go_min=1.25
 node_min=20.19
 jdk_min=21
@@ -138,6 +140,16 @@ if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     printf '%s\n' "$want" >"$stamp"
 fi
 
+# The schemes' libraries for Python.
+want=$({ python3 -c 'import sys; print(sys.version)'; cat "$mle_clients"; } | sha256sum | cut -d' ' -f1)
+if [[ ! -x $venv/mle/bin/python || ! -f $mle_stamp || $(<"$mle_stamp") != "$want" ]]; then
+    echo "setup-tests: making $venv/mle"
+    rm -rf "$venv/mle"
+    python3 -m venv "$venv/mle"
+    fetched "$venv/mle/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$mle_clients"
+    printf '%s\n' "$want" >"$mle_stamp"
+fi
+
 # --- Valkey, where Debian has it in its backports alone: fetched and verified by apt, and unpacked here ---
 if [[ ! -x $venv/bin/valkey-server ]] && ! command -v valkey-server >/dev/null; then
     command -v apt-get >/dev/null || fail "valkey-server is missing, and there is no apt-get here: install it by hand."
@@ -216,15 +228,17 @@ fi
 (cd tests/channel_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/channel_peer does not build."
 # A client and a service of WebSocket over HTTP/1.1 and HTTP/2.
 (cd tests/websocket_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/websocket_peer does not build."
+# The schemes' libraries for Go.
+(cd tests/mle_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/mle_clients/go does not build."
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
 # --- packages of npm ---
 command -v npm >/dev/null || fail "npm is missing: install Node $node_min or newer (https://nodejs.org). The TypeScript SDK, the pages and tests in browsers are written for it."
 node=$(node --version)
 [[ $(printf '%s\n' "$node_min" "${node#v}" | sort -V | sed -n 1p) == "$node_min" ]] || fail "node $node is too old: install Node $node_min or newer (https://nodejs.org)."
-# What drives the browser, and the published client of the broker that ours takes the place of. Its manifest asks for Node 24;
-# it runs on 20.
-for packages in tests/dashboard tests/broker_originals; do
+# What drives the browser; the published client of the broker that ours takes the place of, whose manifest asks for Node 24 and
+# which runs on 20; and the schemes' libraries.
+for packages in tests/dashboard tests/broker_originals tests/mle_clients/node; do
     packages_stamp=$packages/node_modules/.setup-tests.sha256
     want=$({ printf '%s\n' "$node"; cat "$packages/package-lock.json"; } | sha256sum | cut -d' ' -f1)
     if [[ ! -f $packages_stamp || $(<"$packages_stamp") != "$want" ]]; then
@@ -240,6 +254,8 @@ done
 "$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
 go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
 "$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
+"$venv/mle/bin/python" -c 'import client_encryption.jwe_encryption, jwcrypto.jwe' || fail "the Python packages mastercard-client-encryption and jwcrypto do not load: remove $mle_stamp and run this again."
+(cd tests/mle_clients/node && node --input-type=module -e 'import "jose"; import "mastercard-client-encryption"; import "cybersource-rest-client"') || fail "the packages of tests/mle_clients/node do not load: remove its node_modules and run this again."
 "$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | sed -n 1p) || fail "cargo-nextest does not run from $venv."
 mdbook=$("$venv/bin/mdbook" --version) || fail "mdbook does not run from $venv."
