@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Subcommand, ValueEnum};
@@ -12,6 +11,7 @@ use sealway_proto::mle::{
     Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, Public, SealRandoms,
     SealingKey, Side, Wrapper, body, compact, seal,
 };
+use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::output::{out, tell};
 use zeroize::Zeroizing;
 
@@ -246,7 +246,7 @@ fn inspect(form: &Form) -> anyhow::Result<()> {
 }
 
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    SystemClock.now_ms()
 }
 
 fn read(file: &Path) -> anyhow::Result<Zeroizing<Vec<u8>>> {

@@ -79,7 +79,7 @@ impl PlainAnswers {
 
 /// The settings of a route for messages of a scheme.
 #[derive(Clone, Debug)]
-pub(crate) struct MlePolicy {
+pub struct MlePolicy {
     pub(crate) direction: Direction,
     pub(crate) profile: Profile,
     /// True if plain requests are rejected; on an outbound route requests are always plain.
@@ -100,7 +100,7 @@ pub(crate) struct MlePolicy {
 
 /// A route for messages of a scheme.
 #[derive(Debug)]
-pub(crate) struct Mle {
+pub struct Mle {
     policy: MlePolicy,
     open: Opening,
     seal: Vec<Recipient>,
