@@ -72,7 +72,7 @@ fi
 current=$PWD/$tools/current
 if [[ ! -f $current/.complete ]]; then
     rm -rf "$current"
-    mkdir -p "$current"/{root,state/lists/partial,cache/archives/partial}
+    mkdir -p "$current"/{files,state/lists/partial,cache/archives/partial}
     : >"$current/status"
     # shellcheck disable=SC2016
     site=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed -n 1p)
@@ -86,13 +86,13 @@ if [[ ! -f $current/.complete ]]; then
     apt-get "${options[@]}" install -y -qq --no-install-recommends --download-only \
         nginx haproxy nghttp2-client </dev/null >/dev/null
     for package in "$current"/cache/archives/*.deb; do
-        dpkg-deb --extract "$package" "$current/root"
+        dpkg-deb --extract "$package" "$current/files"
     done
-    libraries=("$current"/root/usr/lib/*-linux-*)
+    libraries=("$current"/files/usr/lib/*-linux-*)
     loader=("${libraries[0]}"/ld-linux-*.so.*)
     for program in sbin/nginx sbin/haproxy bin/h2load; do
         printf '#!/bin/sh\nexec %q --library-path %q %q "$@"\n' \
-            "${loader[0]}" "${libraries[0]}" "$current/root/usr/$program" >"$current/${program##*/}"
+            "${loader[0]}" "${libraries[0]}" "$current/files/usr/$program" >"$current/${program##*/}"
         chmod 755 "$current/${program##*/}"
     done
     rm -rf "$current"/{state,cache,status}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sealway_gateway::config::{RawCors, RawGateway, RawLimits, RawListener, RawRoute, RawUpstream};
+use sealway_gateway::config::{RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawRoute, RawUpstream};
 use sealway_runtime::config::{ConfigError, Layers, Problems, load_yaml};
 use sealway_runtime::telemetry::RawTelemetry;
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 struct RawServe {
     listeners: Vec<RawListener>,
     routes: Vec<RawRoute>,
+    mle_keys: BTreeMap<String, RawMleKey>,
     upstreams: BTreeMap<String, RawUpstream>,
     sessions: RawSessions,
     replay: RawReplay,
@@ -30,6 +31,7 @@ fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
         file: None,
         listeners: &raw.listeners,
         routes: &raw.routes,
+        mle_keys: &raw.mle_keys,
         upstreams: &raw.upstreams,
         cors: &raw.cors,
         limits: &raw.limits,

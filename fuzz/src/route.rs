@@ -62,6 +62,7 @@ fn route(matcher: &str, sealed: Sealing) -> Option<Route> {
         upstream: upstream.clone(),
         policy: ForwardPolicy { sealed, ..ForwardPolicy::default() },
         kept: None,
+        mle: None,
     };
     Some(Route {
         name: String::new(),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use sealway_gateway::jose_provider;
 use sealway_proto::mle::{
@@ -11,6 +11,7 @@ use sealway_proto::mle::{
     body, seal,
 };
 use sealway_proto::session::Fresh;
+use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_testkit::daemon::program;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
@@ -79,7 +80,7 @@ fn setup(open: &str) -> Setup {
 }
 
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+    SystemClock.now_ms()
 }
 
 impl Setup {

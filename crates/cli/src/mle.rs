@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Subcommand, ValueEnum};
@@ -12,10 +11,11 @@ use sealway_proto::mle::{
     Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, Public, SealRandoms,
     SealingKey, Side, Wrapper, body, compact, seal,
 };
+use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::output::{out, tell};
 use zeroize::Zeroizing;
 
-/// Longest input, in bytes.
+/// Longest input that is read, in bytes.
 const INPUT_LEN_MAX: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Subcommand)]
@@ -56,7 +56,7 @@ pub(crate) struct Encrypt {
     key: PathBuf,
     #[command(flatten)]
     name: KeyName,
-    /// Algorithm of the content
+    /// Algorithm that encrypts the content
     #[arg(long, value_name = "ENC", default_value = "A256GCM")]
     enc: String,
 }
@@ -81,7 +81,7 @@ struct KeyName {
     /// Name of the key in tokens
     #[arg(long)]
     kid: Option<String>,
-    /// Derivation of the name
+    /// Derivation of that name from the key
     #[arg(long, value_enum)]
     kid_from: Option<KidFrom>,
 }
@@ -193,7 +193,13 @@ fn decrypt(arguments: Decrypt) -> anyhow::Result<()> {
     let Decrypt { form, key: file, certificate, name } = arguments;
     let (provider, profile) = (jose_provider(), form.profile());
     let certificate = certificate.as_deref().map(read).transpose()?;
-    let key = OpeningKey::rsa(Alg::RsaOaep256, &read(&file)?, certificate.as_ref().map(|bytes| bytes.as_slice()), &name.source()?, provider);
+    let key = OpeningKey::rsa(
+        Alg::RsaOaep256,
+        &read(&file)?,
+        certificate.as_ref().map(|bytes| bytes.as_slice()),
+        &name.source()?,
+        provider,
+    );
     let key = key.with_context(|| file.display().to_string())?;
     let keys = OpeningKeys::new([key.into()])?;
     let rejected = |refusal: sealway_proto::mle::Refusal| anyhow!("{}: {refusal}", refusal.class());
@@ -240,14 +246,14 @@ fn inspect(form: &Form) -> anyhow::Result<()> {
 }
 
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    SystemClock.now_ms()
 }
 
 fn read(file: &Path) -> anyhow::Result<Zeroizing<Vec<u8>>> {
     std::fs::read(file).map(Zeroizing::new).with_context(|| file.display().to_string())
 }
 
-/// Reads standard input whole.
+/// Reads standard input whole, within its bound.
 fn input() -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let len = std::io::stdin().lock().take(INPUT_LEN_MAX + 1).read_to_end(&mut bytes)?;

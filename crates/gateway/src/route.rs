@@ -79,7 +79,7 @@ pub struct Forward {
     /// Sealed answers kept for repeated requests.
     pub kept: Option<KeptAnswers>,
     /// Messages of a card scheme, with the keys for them.
-    pub(crate) mle: Option<Mle>,
+    pub mle: Option<Mle>,
 }
 
 /// Settings for requests that are forwarded.
@@ -108,7 +108,7 @@ pub struct ForwardPolicy {
     /// Headers outside the seal of wire 3 that reach the service, in addition to those that always do.
     pub unsealed_headers: Vec<HeaderName>,
     /// Settings for messages of a card scheme.
-    pub(crate) mle: Option<MlePolicy>,
+    pub mle: Option<MlePolicy>,
     /// Index of the route in the configuration.
     pub route: usize,
     /// Maximum share of the upstream's uploads for this route; three quarters by default.
@@ -297,7 +297,7 @@ mod tests {
         let target = Target::Servers(vec![ServerAddress::parse("http://127.0.0.1:1").unwrap()]);
         let upstream = Arc::new(Upstream::new(target, UpstreamSettings::default()));
         let policy = ForwardPolicy { sealed, ..ForwardPolicy::default() };
-        let action = Action::Forward(Box::new(Forward { upstream, policy, kept: None }));
+        let action = Action::Forward(Box::new(Forward { upstream, policy, kept: None, mle: None }));
         Route { name: "r".into(), matcher, delay: Duration::ZERO, action }
     }
 

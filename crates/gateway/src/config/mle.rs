@@ -59,7 +59,7 @@ pub(super) struct RawMle {
     /// `required`: a request in clear that has a body is rejected. `optional`: it passes in clear.
     /// - default: `required`
     accept: Option<Accept>,
-    /// Who may send tokens, checked before a private key is used: `client_certificate`, verified by the listener; or `anybody`, for
+    /// Senders whose tokens are opened, checked before a private key is used: `client_certificate`, verified by the listener; or `anybody`, for
     /// a token says who can read it and never who wrote it.
     /// - default: `client_certificate`
     caller: Option<Caller>,
@@ -90,11 +90,14 @@ pub(super) struct RawMle {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
 enum ProfileName {
+    #[serde(rename = "mastercard-jwe")]
     MastercardJwe,
+    #[serde(rename = "visa")]
     Visa,
+    #[serde(rename = "visa-acceptance")]
     VisaAcceptance,
+    #[serde(rename = "generic-jwe")]
     GenericJwe,
 }
 
@@ -131,7 +134,7 @@ struct RawFieldRule {
     from: String,
     /// Path of what takes its place.
     to: String,
-    /// Where messages are sealed: the member of `to` that is the token.
+    /// Member of `to` that becomes the token, where messages are sealed.
     /// - default: the token is `to` itself
     field: Option<String>,
 }
@@ -157,7 +160,7 @@ enum RawIat {
     Milliseconds,
 }
 
-/// Checks `mle_keys:`.
+/// Checks the section `mle_keys:`, without its files.
 pub(super) fn resolve_keys(
     raw: &BTreeMap<String, RawMleKey>,
     file: Option<&Path>,

@@ -66,7 +66,7 @@ pub(crate) struct KeyRing {
 }
 
 impl KeyRing {
-    /// Reads every key.
+    /// Reads every key from its files.
     ///
     /// # Errors
     /// The setting at fault, and what is wrong with its file.

@@ -68,8 +68,8 @@ pub(super) enum SealFault {
     Random,
 }
 
-/// A sealed body.
-pub(super) struct Sealed {
+/// A body with its tokens, and its media type.
+pub(super) struct TokenBody {
     pub(super) body: Vec<u8>,
     pub(super) content_type: &'static str,
 }
@@ -168,7 +168,7 @@ impl Exchange<'_> {
     }
 
     /// Seals a message to a recipient.
-    pub(super) fn seal(&self, message: Message, bytes: &[u8], recipient: &Recipient) -> Result<Sealed, SealFault> {
+    pub(super) fn seal(&self, message: Message, bytes: &[u8], recipient: &Recipient) -> Result<TokenBody, SealFault> {
         let policy = &self.mle.policy;
         let now_ms = self.authority.now_ms();
         let key = recipient.key(now_ms).ok_or(SealFault::NoKey)?;
@@ -191,7 +191,7 @@ impl Exchange<'_> {
         counter!("sealway_mle_key_uses_total", "kid" => key.kid().to_owned()).increment(1);
         self.count("seal");
         let is_bare = rules.is_empty() && wrapper == Wrapper::Bare;
-        Ok(Sealed { body: sealed, content_type: if is_bare { BARE_TYPES[0] } else { "application/json" } })
+        Ok(TokenBody { body: sealed, content_type: if is_bare { BARE_TYPES[0] } else { "application/json" } })
     }
 
     fn count(&self, step: &'static str) {

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::keys::jose_provider;
 pub(crate) use self::keys::{KeyFiles, KeyRing, Opening, Recipient};
-use self::message::{Fault, Sealed};
+use self::message::{Fault, TokenBody};
 use crate::config::RequestLimits;
 use crate::route::Forward;
 use crate::upstream::UpstreamError;
@@ -50,7 +50,7 @@ pub(crate) enum Direction {
 pub(crate) enum Caller {
     /// Those that show a certificate which the listener verified.
     ClientCertificate,
-    /// Everybody: whoever has the public key can make a message.
+    /// Everybody: each holder of the public key can make a message.
     Anybody,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum PlainAnswers {
     None,
     /// Answers with a status of 400 and more.
     Errors,
-    /// All answers.
+    /// All answers, with or without an error.
     All,
 }
 
@@ -79,7 +79,7 @@ impl PlainAnswers {
 
 /// The settings of a route for messages of a scheme.
 #[derive(Clone, Debug)]
-pub(crate) struct MlePolicy {
+pub struct MlePolicy {
     pub(crate) direction: Direction,
     pub(crate) profile: Profile,
     /// True if plain requests are rejected; on an outbound route requests are always plain.
@@ -100,7 +100,7 @@ pub(crate) struct MlePolicy {
 
 /// A route for messages of a scheme.
 #[derive(Debug)]
-pub(crate) struct Mle {
+pub struct Mle {
     policy: MlePolicy,
     open: Opening,
     seal: Vec<Recipient>,
@@ -132,7 +132,7 @@ impl Mle {
     }
 }
 
-/// What an exchange on the route works with.
+/// A route with its keys and its service, for one exchange.
 struct Exchange<'a> {
     mle: &'a Mle,
     authority: &'a Authority,
@@ -331,7 +331,7 @@ fn of_plaintext(headers: &mut HeaderMap, content_type: Option<&HeaderValue>) {
 }
 
 /// Makes headers those of a token.
-fn of_token(headers: &mut HeaderMap, sealed: &Sealed) {
+fn of_token(headers: &mut HeaderMap, sealed: &TokenBody) {
     of_body(headers);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(sealed.content_type));
 }

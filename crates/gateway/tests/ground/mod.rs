@@ -58,6 +58,7 @@ impl Ground {
             file: None,
             listeners: &listeners,
             routes: &routes,
+            mle_keys: &std::collections::BTreeMap::new(),
             upstreams: &upstreams,
             cors: &cors,
             limits: &limits,

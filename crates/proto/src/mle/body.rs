@@ -47,7 +47,7 @@ pub fn unwrap(body: &[u8], wrapper: Wrapper) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Returns whether a body has the form of the wrapper, by its bytes alone: one object whose sole member has the name. A bare token
-/// is told by its media type instead.
+/// is recognised by its media type instead.
 pub fn is_wrapped(body: &[u8], wrapper: Wrapper) -> bool {
     matches!(wrapper, Wrapper::Member(_)) && unwrap(body, wrapper).is_ok()
 }

@@ -1,4 +1,4 @@
-//! The compact serialisation of a JWE (RFC 7516 section 7.1): five parts of base64url. SPEC mle.md#compact
+//! The compact serialisation of a JWE (RFC 7516 section 7.1): five parts of base64url. SPEC mle.md#compact-form
 
 use alloc::borrow::Cow;
 use alloc::string::String;

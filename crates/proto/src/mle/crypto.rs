@@ -74,7 +74,7 @@ pub trait Unwrap: Send + Sync {
 
 /// An operation that encrypts a content encryption key to its recipient.
 pub trait Wrap: Send + Sync {
-    /// Returns the encrypted key.
+    /// Returns the key in its encrypted form.
     ///
     /// # Errors
     /// [`CryptoFailure`] if the library is out of memory or randomness.

@@ -162,7 +162,7 @@ impl fmt::Debug for OpeningKey {
 pub struct OpeningKeys(BTreeMap<String, Arc<OpeningKey>>);
 
 impl OpeningKeys {
-    /// Puts keys together.
+    /// Puts the keys of one route together.
     ///
     /// # Errors
     /// [`KeyError::KidTwice`].

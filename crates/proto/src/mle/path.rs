@@ -50,7 +50,7 @@ pub(super) enum At<'a> {
 }
 
 impl Path {
-    /// Parses a path.
+    /// Parses the text of a path, such as `$.a.b`.
     ///
     /// # Errors
     /// [`PathError`].

@@ -13,7 +13,7 @@ use sealway_proto::mle::{Enc, JoseProvider};
 
 use crate::setup::{KID, NOW_MS, OWN, provider};
 
-/// How the content key is encrypted, whatever the header says.
+/// Encryption of the content key, apart from what the header says.
 #[derive(Clone, Copy)]
 pub(crate) enum Wrapping {
     Oaep256,

@@ -1,4 +1,4 @@
-//! What is sealed opens, on each profile, and looks as the profile says.
+//! A sealed message opens, on each profile, and looks as the profile says.
 
 use std::sync::Arc;
 

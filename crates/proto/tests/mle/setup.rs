@@ -59,7 +59,7 @@ fn pair(subject: &str) -> Pair {
     Pair { private, certificate, spki }
 }
 
-/// The recipient.
+/// The recipient's keys in these tests.
 pub(crate) static OWN: LazyLock<Pair> = LazyLock::new(|| pair("/CN=CyberSource_SJC_US/serialNumber=16549"));
 /// Another one, whose tokens the recipient cannot open.
 pub(crate) static OTHER: LazyLock<Pair> = LazyLock::new(|| pair("/CN=other"));

@@ -367,7 +367,7 @@ fn parse_fields(head: &Bytes, capacity: usize) -> Result<Fields, Fault> {
         let end = memchr::memchr(b'\n', rest).ok_or(Fault::Malformed("a line does not end"))?;
         let (line, after) = rest.split_at(end + 1);
         rest = after;
-        let (name, mut value) = parse_field(&head, &line[..end.saturating_sub(1)])?;
+        let (name, mut value) = parse_field(head, &line[..end.saturating_sub(1)])?;
         match name {
             header::CONTENT_LENGTH => {
                 let length = parse_length(value.as_bytes())?;
