@@ -1,5 +1,6 @@
 //! Routes with `mle:` and the published libraries of the schemes: as clients of an unchanged service, and as doubles of a scheme
 //! that an unchanged client calls. The programs are in `tests/mle_clients`; a cell is a library and a profile.
+#![allow(clippy::print_stdout, reason = "the output of a run names its cells and their round trips")]
 
 mod cells;
 
@@ -55,7 +56,7 @@ impl Keys {
     }
 }
 
-/// The kid of the gateway's key and of the other side's, where a library is told of them.
+/// Returns the kid of the gateway's key and that of the other side's, for profiles whose libraries have them as a setting.
 fn kids(profile: &str) -> Option<[&'static str; 2]> {
     match profile {
         "visa" => Some(["2c2ac2da-386a-4743-b48f-6a98e549636d", "9d0c1f6e-5a27-4c7b-8a55-0f8f6f3c1b7e"]),
@@ -219,17 +220,18 @@ fn sha256_hex(bytes: &[u8]) -> String {
 }
 
 /// The service behind inbound routes: it knows nothing of tokens, and notes what it should not have received.
-fn service(profile: &'static str) -> (Upstream, Arc<Mutex<Vec<String>>>) {
+fn service(cell: Cell) -> (Upstream, Arc<Mutex<Vec<String>>>) {
     let faults = Arc::new(Mutex::new(Vec::new()));
     let noted = faults.clone();
     let respond = move |head: &RequestHead, body: &[u8]| {
         let text = String::from_utf8_lossy(body);
         let fault = |why: String| noted.lock().unwrap().push(format!("{why}: {} {text:.300}", head.line));
         let wire = head.header("x-sealway-wire");
-        if wire != Some(&format!("mle:{profile}")) {
+        if wire != Some(&format!("mle:{}", cell.profile)) {
             fault(format!("X-Sealway-Wire is {wire:?}"));
         }
-        if head.header("x-sent-sha256").is_some_and(|sent| sent != sha256_hex(body)) {
+        let is_whole = cell.shape == "whole" && head.method_and_target().0 == "POST";
+        if is_whole && cell.has_digest() && head.header("x-sent-sha256") != Some(&sha256_hex(body)) {
             fault("these are not the bytes that were sealed".to_owned());
         }
         if ["\"secret\"", "\"hidden\""].iter().any(|name| text.contains(name)) {
@@ -237,7 +239,7 @@ fn service(profile: &'static str) -> (Upstream, Arc<Mutex<Vec<String>>>) {
         }
         let kind = [("Content-Type", "application/json")];
         match head.method_and_target().1 {
-            "/pts/v2/payments" => return payment(body),
+            "/pts/v2/payments" => payment(body),
             _ => match head.header("x-answer") {
                 Some("echo") => answer("200 OK", &kind, body),
                 Some("empty") => answer("204 No Content", &[], b""),
@@ -320,7 +322,7 @@ fn is_same(cell: &Cell, answer: &Answer, expected: &str) -> bool {
 /// Runs a cell in both directions.
 fn run(cell: Cell) {
     let keys = Keys::new();
-    let (upstream, faults) = service(cell.profile);
+    let (upstream, faults) = service(cell);
     let double = Double::start(&cell, &keys);
     let server = gateway(&cell, &keys, &upstream.address.to_string(), &double.address);
     let bodies = keys.folder.path().join("bodies.json");
@@ -426,7 +428,7 @@ fn cybersources_node_sdk_pays_through_its_intermediate_host() {
     openssl.arg("-inkey").arg(keys.path("peer", "key")).arg("-in").arg(keys.path("peer", "pem"));
     let made = openssl.arg("-out").arg(keys.path(MERCHANT, "p12")).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let (upstream, faults) = service(cell.profile);
+    let (upstream, faults) = service(cell);
     let address = upstream.address.to_string();
     let server = gateway(&cell, &keys, &address, &address);
     let bodies = keys.folder.path().join("names.json");

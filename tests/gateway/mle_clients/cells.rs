@@ -45,7 +45,7 @@ pub(super) struct Cell {
     /// `whole` if the body is one token, `fields` if values at paths are.
     pub(super) shape: &'static str,
     pub(super) alg: &'static str,
-    /// What the gateway seals with.
+    /// The content encryption of the gateway's tokens.
     pub(super) enc: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl Cell {
         Cell { language, library, profile, shape: "whole", alg, enc }
     }
 
-    /// What the library seals with, in turn.
+    /// Returns the content encryptions of the library's tokens, in turn.
     pub(super) fn encs(&self, is_request: bool) -> &'static [&'static str] {
         match self.profile {
             "visa" => &["A128GCM", "A256GCM"],
@@ -76,6 +76,11 @@ impl Cell {
             "visa-acceptance" => &["A256GCM", "A128GCM"],
             _ => &ALL_ENCS,
         }
+    }
+
+    /// True if requests with one token name the SHA-256 of its plaintext. Mastercard's Java library and the SDK do not show it.
+    pub(super) fn has_digest(&self) -> bool {
+        self.library != "cybersource-sdk" && (self.library, self.language) != ("mastercard", Language::Java)
     }
 
     /// The bodies that the library can do.

@@ -74,7 +74,7 @@ fn versions(source: &Source, version: &str) -> Vec<Finding> {
         "Cargo.toml" if source.path == "Cargo.toml" => ("\", version = \"", "\""),
         "package.json" if source.path.starts_with("sdk/typescript/") => ("\n  \"version\": \"", "\""),
         "pyproject.toml" => ("\nversion = \"", "\""),
-        "pom.xml" => ("<artifactId>sealway-parent</artifactId>", "</version>"),
+        "pom.xml" if source.path.starts_with("sdk/java/") => ("<artifactId>sealway-parent</artifactId>", "</version>"),
         "go.mod" if source.path.starts_with("sdk/go/") => ("\tsealway.dev/go v", "\n"),
         _ => return Vec::new(),
     };
@@ -152,6 +152,7 @@ mod tests {
             );
         }
         assert_eq!(with("sdk/typescript/package.json", "{\"version\":\"1.2.3\"}").len(), 1);
+        assert_eq!(with("tests/a/pom.xml", "<artifactId>a</artifactId><version>0</version>"), [""; 0], "not published");
         let dependency =
             format!("{MANIFEST}[workspace.dependencies]\na = {{ path = \"crates/a\", version = \"1.2.0\" }}\n");
         assert_eq!(check(&[Source::sample("Cargo.toml", &dependency)]).len(), 1);
