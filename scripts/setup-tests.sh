@@ -232,6 +232,9 @@ fi
 (cd tests/mle_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/mle_clients/go does not build."
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
+# The schemes' libraries for Java.
+fetched tests/mle_clients/java/run build || fail "tests/mle_clients/java does not build."
+
 # --- packages of npm ---
 command -v npm >/dev/null || fail "npm is missing: install Node $node_min or newer (https://nodejs.org). The TypeScript SDK, the pages and tests in browsers are written for it."
 node=$(node --version)

@@ -157,6 +157,10 @@ fn command(language: Language) -> Command {
             command
         }
         Language::Go => Command::new(go_binary(&folder.join("go"))),
+        Language::Java => {
+            needs(folder.join("java/target/classpath"));
+            Command::new(folder.join("java/run"))
+        }
     }
 }
 
@@ -366,6 +370,12 @@ fn mastercards_go_library_both_ways() {
 }
 
 #[test]
+fn mastercards_java_library_both_ways() {
+    run(Cell::mastercard(Language::Java, "whole"));
+    run(Cell::mastercard(Language::Java, "fields"));
+}
+
+#[test]
 fn jose_of_node_both_ways_by_the_profiles_of_schemes() {
     run_schemes(Language::Node, "jose");
 }
@@ -393,6 +403,16 @@ fn go_jose_both_ways_by_the_profiles_of_schemes() {
 #[test]
 fn go_jose_both_ways_by_generic_profiles() {
     run_generic(Language::Go, "go-jose", "A192GCM");
+}
+
+#[test]
+fn nimbus_both_ways_by_the_profiles_of_schemes() {
+    run_schemes(Language::Java, "nimbus");
+}
+
+#[test]
+fn nimbus_both_ways_by_generic_profiles() {
+    run_generic(Language::Java, "nimbus", "A192CBC-HS384");
 }
 
 #[test]

@@ -12,7 +12,7 @@ const BODIES: [&str; 7] = [
     "[]",
     " {\r\n\t\"a\" : [ 1 , 2 ] }\n",
 ];
-/// A body with a member of the wrapper's name. Mastercard's Python library drops it after it has decrypted.
+/// A body with a member of the wrapper's name. Mastercard's libraries for Python and Java drop it after they have decrypted.
 const NAMESAKE: &str = r#"{"encryptedData":"not a token","encData":{"encryptedRequest":1.5}}"#;
 /// Numbers that a double has not, or not in this form.
 const NUMBERS: [&str; 2] = [r#"{"n":12345678901234567890,"f":1.0}"#, r#"[-0.0,100000000000000000001,1.10]"#];
@@ -32,6 +32,7 @@ pub(super) enum Language {
     Node,
     Python,
     Go,
+    Java,
 }
 
 /// A library and a profile.
@@ -87,9 +88,8 @@ impl Cell {
                 FIELDS.iter().filter(|body| !body.starts_with("{\"customer\"")).map(|body| (*body).to_owned()).collect()
             }
             ("mastercard", "fields", _) => FIELDS.map(str::to_owned).to_vec(),
-            // Whole numbers are exact there. It is the one library of Mastercard that does not parse numbers to doubles before
-            // it encrypts them.
-            ("mastercard", _, Language::Python) => with(&[&BODIES, &NUMBERS]),
+            // These two do not parse numbers to doubles before they encrypt them, or keep whole numbers exact.
+            ("mastercard", _, Language::Python | Language::Java) => with(&[&BODIES, &NUMBERS]),
             ("mastercard", _, _) => with(&[&BODIES, &[NAMESAKE]]),
             _ => with(&[&BODIES, &[NAMESAKE], &NUMBERS, &BYTES]),
         }
