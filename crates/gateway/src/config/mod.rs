@@ -211,7 +211,7 @@ impl GatewayConfig {
             upstreams.insert(name, Arc::new(Upstream::new(target, settings).made_by(text)));
         }
         let ring = KeyRing::read(&self.mle_keys).map_err(|(setting, why)| format!("{setting}: {why}"))?;
-        ring.set_gauges(clock.now_ms());
+        ring.set_gauges();
         let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,

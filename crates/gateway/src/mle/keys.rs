@@ -122,12 +122,11 @@ impl KeyRing {
     }
 
     /// Sets the gauge of each certificate's end.
-    pub(crate) fn set_gauges(&self, now_ms: u64) {
-        let now_s = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
+    pub(crate) fn set_gauges(&self) {
         for (name, key) in &self.sealing {
             if let Some(certificate) = key.public().and_then(|public| public.x509()) {
-                let left = certificate.not_after_s().saturating_sub(now_s);
-                metrics::gauge!("sealway_mle_key_expiry_seconds", "key" => name.clone()).set(left as f64);
+                let end = certificate.not_after_s() as f64;
+                metrics::gauge!("sealway_mle_key_expiry_seconds", "key" => name.clone()).set(end);
             }
         }
     }

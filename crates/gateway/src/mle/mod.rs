@@ -15,6 +15,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
+use sealway_exchange::Sessions;
 use sealway_exchange::headers::remove_where;
 use sealway_exchange::timing::ServerTiming;
 use sealway_proto::mle::{FieldRule, Message, Profile, Scalars};
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::keys::jose_provider;
 pub(crate) use self::keys::{KeyFiles, KeyRing, Opening, Recipient};
-use self::message::{Fault, TokenBody};
+use self::message::{Fault, SealFault, TokenBody};
 use crate::config::RequestLimits;
 use crate::route::Forward;
 use crate::upstream::UpstreamError;
@@ -197,8 +198,11 @@ impl Exchange<'_> {
     ) -> Result<Response<Body>, Fault> {
         // A key is chosen before the service acts: an answer that cannot be sealed would be lost after it.
         let recipient = self.mle.recipient(origin);
-        if recipient.is_none() && self.mle.policy.plain_answers != PlainAnswers::All {
-            return Err(Fault::Caller);
+        if self.mle.policy.plain_answers != PlainAnswers::All {
+            let recipient = recipient.ok_or(Fault::Caller)?;
+            if recipient.key(self.authority.now_ms()).is_none() {
+                return Err(Fault::Unsealable(SealFault::NoKey.to_string()));
+            }
         }
         let is_bodiless = body.is_empty() && [Method::GET, Method::HEAD, Method::DELETE].contains(&parts.method);
         let is_sealed = self.is_sealed(&parts.headers, &body);
@@ -238,7 +242,7 @@ impl Exchange<'_> {
         } else {
             let sealed = self.seal(Message::Request, &body, recipient);
             let sealed = sealed.map_err(|err| match err {
-                message::SealFault::Body(refusal) => Fault::Refused(refusal),
+                SealFault::Body(refusal) => Fault::Refused(refusal),
                 err => Fault::Unsealable(err.to_string()),
             })?;
             of_token(&mut parts.headers, &sealed);
