@@ -69,10 +69,10 @@ pub(super) struct RawMle {
     /// Keys of the recipients of sealed messages, by the subject of their certificates.
     /// - default: none
     seal: Option<Vec<RawRecipient>>,
-    /// Places of tokens in requests.
+    /// Places of tokens in requests. A request that has a value at none of them is rejected.
     /// - default: the whole body is one token, in the member of the profile
     request: Option<Vec<RawFieldRule>>,
-    /// Places of tokens in answers.
+    /// Places of tokens in answers. An answer that has a value at none of them is rejected, unless `plain_answers` allows it.
     /// - default: the whole body is one token, in the member of the profile
     answer: Option<Vec<RawFieldRule>>,
     /// Values at places that are neither objects nor arrays: `refuse`, `raw` (strings without quotes, as Java, Node and Python

@@ -184,6 +184,10 @@ impl Exchange<'_> {
         } else {
             let fields =
                 body::find_plain(bytes, rules, body::EACH_MAX_DEFAULT, policy.scalars).map_err(SealFault::Body)?;
+            // A mistyped path would let the whole message pass in clear.
+            if fields.is_empty() {
+                return Err(SealFault::Body(Refusal::new(Class::Json, "no value stands at a configured path")));
+            }
             let fields = fields.into_iter().map(|field| seal(field.text()).map(|token| (field, token)));
             let fields = fields.collect::<Result<Vec<_>, _>>()?;
             body::put_sealed(bytes, rules, &fields).map_err(SealFault::Body)?

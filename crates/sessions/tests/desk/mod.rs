@@ -304,7 +304,7 @@ impl Desk {
     pub(crate) async fn send(&self, call: Call) -> Answer {
         let mut timing = ServerTiming::start();
         let response = endpoint::handle(&self.authority, call.request(), &mut timing).await;
-        Answer::of(response, timing.header()).await
+        Answer::of(response, timing.header(timing.elapsed())).await
     }
 
     /// Sends a call to the admin listener.
