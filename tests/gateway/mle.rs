@@ -251,6 +251,40 @@ fn a_route_that_takes_both_tells_them_apart_by_their_form() {
 }
 
 #[test]
+fn an_outbound_message_that_has_nothing_at_its_paths_does_not_leave_in_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    make_keys(folder.path(), "scheme");
+    let scheme = Upstream::answering(echo).unwrap();
+    let config = format!(
+        "
+listeners: [{{ name: main, address: '127.0.0.1:0' }}]
+mle_keys: {{ scheme: {{ certificate: scheme.cert.pem, kid: kid-scheme }} }}
+routes:
+  - match: {{}}
+    upstream: scheme
+    mle:
+      direction: outbound
+      profile: mastercard-jwe
+      seal: [{{ keys: [scheme] }}]
+      request: [{{ from: $.card, to: $.secret, field: encryptedData }}]
+      plain_answers: all
+upstreams: {{ scheme: {{ servers: ['http://{}'] }} }}
+sessions: {{ store: 'memory:' }}
+",
+        scheme.address
+    );
+    let server = Launch::new(BINARY, &config).folder(folder.path()).start().unwrap();
+    let mistyped = Request::post("/pay", r#"{"kard":{"pan":"4111111111111111"}}"#).send(server.address()).unwrap();
+    assert_eq!(mistyped.status, 400, "{}", mistyped.text());
+    assert!(scheme.is_untouched());
+    let right = Request::post("/pay", r#"{"id":1,"card":{"pan":"4111111111111111"}}"#).send(server.address()).unwrap();
+    assert_eq!(right.status, 200, "{}", right.text());
+    let (_, body) = scheme.next().unwrap();
+    let sent = String::from_utf8(body).unwrap();
+    assert!(sent.starts_with(r#"{"id":1,"secret":{"encryptedData":"ey"#) && !sent.contains("4111"), "{sent}");
+}
+
+#[test]
 fn keys_change_by_a_reload_and_a_broken_file_leaves_them_in_force() {
     let mut setup = setup("[one]");
     assert_eq!(setup.post("/visa", &setup.token("two")).status, 400);

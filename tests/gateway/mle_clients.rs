@@ -30,7 +30,7 @@ const ROUNDS_CLEAR: usize = 3 * TURNS.len();
 /// The answers of the service, in turn; the programs have the same list.
 const TURNS: [&str; 7] = ["echo", "echo", "empty", "echo", "error", "echo", "get"];
 const ERROR: &str = r#"{"error":"DECLINED","reason":"nicht gedeckt 💳","code":51}"#;
-const FOUND: &str = r#"{"found":["é",1],"by":"get"}"#;
+const FOUND: &str = r#"{"found":["é",1],"by":"get","card":{"pan":"5555555555554444"}}"#;
 
 /// Key pairs and certificates of the gateway and of the other side.
 struct Keys {
@@ -98,9 +98,11 @@ fn gateway(cell: &Cell, keys: &Keys, service: &str, double: &str) -> Server {
         )
     };
     let inbound = format!("direction: inbound, caller: anybody, request: [{opened}], answer: [{sealed}]");
+    // An error has a value at none of the paths.
+    let kept = if cell.shape == "fields" { "errors" } else { "none" };
     let outbound = format!("direction: outbound, plain_answers: errors, request: [{sealed}], answer: [{opened}]");
     let routes = [
-        route("/sealed/", "service", &format!("{inbound}, plain_answers: none")),
+        route("/sealed/", "service", &format!("{inbound}, plain_answers: {kept}")),
         route("/clear/", "service", &format!("{inbound}, plain_answers: errors")),
         // The paths of Cybersource's SDK.
         route("/pts/", "service", &format!("{inbound}, plain_answers: none")),
@@ -291,7 +293,7 @@ fn call_in_clear(cell: &Cell, rounds: usize, server: &Server) {
         let turn = match TURNS[round % TURNS.len()] {
             // Every second error in clear, as Visa's are.
             "error" if round % 2 == 0 => "clear-error",
-            // With fields an answer without a token is one in clear, which is an error or nothing.
+            // The double of the fields seals what came in the request.
             "get" if cell.shape == "fields" => "echo",
             turn => turn,
         };

@@ -28,7 +28,7 @@ var statuses = map[string]int{"echo": 200, "get": 200, "empty": 204, "error": 40
 // The body of the service's error, and of its answer to a request without a body.
 const (
 	errorBody = `{"error":"DECLINED","reason":"nicht gedeckt 💳","code":51}`
-	foundBody = `{"found":["é",1],"by":"get"}`
+	foundBody = `{"found":["é",1],"by":"get","card":{"pan":"5555555555554444"}}`
 )
 
 // The argument of the program.
@@ -124,7 +124,7 @@ func call(spec *spec, library library) {
 			continue
 		}
 		var opened string
-		if (turn == "error" && spec.Errors == "clear") || (spec.Shape == "fields" && turn != "echo") {
+		if (turn == "error" && spec.Errors == "clear") || (spec.Shape == "fields" && turn == "error") {
 			// Mastercard's library panics on a body without its token, so that its users keep such answers from it.
 			opened = received
 		} else {

@@ -18,7 +18,7 @@ const TURNS = ["echo", "echo", "empty", "echo", "error", "echo", "get"];
 /** The body of the service's error. */
 const ERROR = '{"error":"DECLINED","reason":"nicht gedeckt 💳","code":51}';
 /** The body of the service's answer to a request without one. */
-const FOUND = '{"found":["é",1],"by":"get"}';
+const FOUND = '{"found":["é",1],"by":"get","card":{"pan":"5555555555554444"}}';
 
 function clip(text) {
   return text.length > 300 ? `${text.slice(0, 300)}… (${text.length} bytes)` : text;

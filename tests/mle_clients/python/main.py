@@ -26,7 +26,7 @@ TURNS = ["echo", "echo", "empty", "echo", "error", "echo", "get"]
 STATUS = {"echo": 200, "get": 200, "empty": 204, "error": 400}
 # The body of the service's error, and of its answer to a request without a body.
 ERROR = '{"error":"DECLINED","reason":"nicht gedeckt 💳","code":51}'.encode()
-FOUND = '{"found":["é",1],"by":"get"}'.encode()
+FOUND = '{"found":["é",1],"by":"get","card":{"pan":"5555555555554444"}}'.encode()
 
 # The member that holds the token, by profile and message. The body of generic-jwe is the token itself.
 MEMBERS = {

@@ -33,7 +33,8 @@ public final class MleClients {
     /** The body of the service's error. */
     private static final byte[] ERROR = "{\"error\":\"DECLINED\",\"reason\":\"nicht gedeckt 💳\",\"code\":51}".getBytes(UTF_8);
     /** The body of the service's answer to a request without one. */
-    private static final byte[] FOUND = "{\"found\":[\"é\",1],\"by\":\"get\"}".getBytes(UTF_8);
+    private static final byte[] FOUND =
+        "{\"found\":[\"é\",1],\"by\":\"get\",\"card\":{\"pan\":\"5555555555554444\"}}".getBytes(UTF_8);
 
     /** Ends the program if something does not hold. */
     static void check(boolean holds, String why) {
