@@ -239,7 +239,7 @@ impl Route {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,
             Action::Standalone(standalone) => standalone.body_max(),
-            Action::Forward(forward) if forward.policy.sealed == Sealing::Off => 0,
+            Action::Forward(forward) if forward.policy.sealed == Sealing::Off && forward.mle.is_none() => 0,
             Action::Forward(forward) => forward.policy.sealed_body_max,
         }
     }
@@ -247,6 +247,8 @@ impl Route {
     /// Returns the mode of sealing in terms of `spec/routes.md`.
     fn mode(&self) -> routes::SealMode {
         match &self.action {
+            // In another spelling of its path a request would pass by in clear.
+            Action::Forward(forward) if forward.mle.as_ref().is_some_and(Mle::bars_clear) => routes::SealMode::Required,
             Action::Forward(forward) => match forward.policy.sealed {
                 Sealing::Required => routes::SealMode::Required,
                 Sealing::Optional => routes::SealMode::Optional,

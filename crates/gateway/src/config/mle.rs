@@ -22,7 +22,8 @@ pub struct RawMleKey {
     /// - type: an algorithm
     /// - default: `RSA-OAEP-256`
     alg: Option<String>,
-    /// Content encryption of tokens that are sealed: `A256GCM`, `A128GCM`, `A192GCM`, `A128CBC-HS256`.
+    /// Content encryption of tokens that are sealed: `A256GCM`, `A192GCM`, `A128GCM`, `A128CBC-HS256`, `A192CBC-HS384`,
+    /// `A256CBC-HS512`, as the profile allows.
     /// - type: an algorithm
     /// - default: `A256GCM`
     enc: Option<String>,
@@ -81,8 +82,8 @@ pub(super) struct RawMle {
     scalars: Option<RawScalars>,
     /// Answers that pass in clear: `none`, `errors` (a status of 400 and more) or `all`.
     plain_answers: Option<PlainAnswers>,
-    /// Rejects a token that came before. A token without a time is remembered as long as a nonce (`replay.nonce_ttl_ms`), and one of
-    /// another day is not recognised.
+    /// Rejects a token that came before. A token without a time is remembered as long as a nonce (`replay.nonce_ttl_ms`, ten minutes by
+    /// default), and is accepted again after that.
     refuse_replays: Flag<true>,
     /// Names of algorithms for `generic-jwe`.
     /// - default: `RSA-OAEP-256` with `A256GCM`

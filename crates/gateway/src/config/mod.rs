@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealway_exchange::KeptAnswers;
+use sealway_exchange::{KeptAnswers, Sessions};
 use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::{ConfigError, Problems};
@@ -36,7 +36,7 @@ pub use self::upstreams::RawUpstream;
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
-use crate::mle::{KeyFiles, KeyRing, Mle};
+use crate::mle::{KeyFiles, KeyRing, Mle, MlePolicy};
 use crate::route::{Action, Forward, ForwardPolicy, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
@@ -212,6 +212,8 @@ impl GatewayConfig {
         }
         let ring = KeyRing::read(&self.mle_keys).map_err(|(setting, why)| format!("{setting}: {why}"))?;
         ring.set_gauges();
+        let replay = *authority.replay();
+        let made = |mle: Option<MlePolicy>, len_max| mle.map(|mle| Mle::new(mle, &ring, &replay, len_max));
         let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
@@ -220,7 +222,7 @@ impl GatewayConfig {
                     upstream: upstreams.get(upstream.as_str())?.clone(),
                     policy: ForwardPolicy::clone(policy),
                     kept: policy.keep_answers.map(KeptAnswers::new),
-                    mle: match policy.mle.clone().map(|mle| Mle::new(mle, &ring)).transpose() {
+                    mle: match made(policy.mle.clone(), policy.sealed_body_max).transpose() {
                         Ok(mle) => mle,
                         Err(why) => return Some(Err(format!("routes[{index}].mle.open: {why}"))),
                     },

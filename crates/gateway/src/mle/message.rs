@@ -75,16 +75,13 @@ pub(super) struct TokenBody {
 }
 
 impl Exchange<'_> {
-    /// Returns whether a request has the form of the profile, by its media type and its members alone.
-    pub(super) fn is_sealed(&self, headers: &HeaderMap, body: &[u8]) -> bool {
-        self.is_token(Message::Request, headers, body)
-    }
-
-    /// Returns whether a message has the form of the profile.
+    /// Returns whether a message has the form of the profile. With places of tokens a request that cannot be read counts as one, so that
+    /// it is rejected; an answer that cannot be read is one in clear.
     pub(super) fn is_token(&self, message: Message, headers: &HeaderMap, bytes: &[u8]) -> bool {
         let rules = self.mle.rules(message);
         if !rules.is_empty() {
-            return !matches!(body::find_sealed(bytes, rules, body::EACH_MAX_DEFAULT), Ok(fields) if fields.is_empty());
+            let found = body::find_sealed(bytes, rules, body::EACH_MAX_DEFAULT);
+            return found.map_or(message == Message::Request, |fields| !fields.is_empty());
         }
         match self.mle.policy.profile.wrapper(message) {
             Wrapper::Bare => {
@@ -131,7 +128,7 @@ impl Exchange<'_> {
             openings.push(opening);
         }
         let kids: Vec<String> = openings.iter().map(|opening| opening.wants().kid().to_owned()).collect();
-        let opened = pool::run(origin, move || {
+        let opened = pool::run(origin, openings.len(), move || {
             let provider = jose_provider();
             let open = |opening: core::Opening| {
                 let randoms = core::OpenRandoms::draw(provider.base())

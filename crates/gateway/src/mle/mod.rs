@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
-    HeaderName, HeaderValue, LAST_MODIFIED, RANGE, TRAILER,
+    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPECT,
+    HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RANGE, TRAILER,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -19,8 +19,9 @@ use sealway_exchange::Sessions;
 use sealway_exchange::headers::remove_where;
 use sealway_exchange::timing::ServerTiming;
 use sealway_proto::mle::{FieldRule, Message, Profile, Scalars};
+use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::http::share::Share;
-use sealway_runtime::http::{Body, BodyRefusal, Interim, Origin, RequestBody, full, read_body};
+use sealway_runtime::http::{Body, BodyRefusal, ExtendedConnect, Interim, Origin, RequestBody, full, read_body};
 use sealway_sessions::Authority;
 use sealway_sessions::answer::{Form, busy, plain_error, rejected};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 pub use self::keys::jose_provider;
 pub(crate) use self::keys::{KeyFiles, KeyRing, Opening, Recipient};
 use self::message::{Fault, SealFault, TokenBody};
+use crate::body::keeping;
 use crate::config::RequestLimits;
 use crate::route::Forward;
 use crate::upstream::UpstreamError;
@@ -108,14 +110,25 @@ pub struct Mle {
 }
 
 impl Mle {
-    /// Creates the route with its keys.
+    /// Creates the route with its keys, the window of times, and the longest token in bytes.
     ///
     /// # Errors
     /// Two keys that open have one kid.
-    pub(crate) fn new(policy: MlePolicy, ring: &KeyRing) -> Result<Mle, String> {
+    pub(crate) fn new(
+        mut policy: MlePolicy,
+        ring: &KeyRing,
+        replay: &ReplayPolicy,
+        token_len_max: usize,
+    ) -> Result<Mle, String> {
+        policy.profile = policy.profile.with_replay(*replay).with_token_len_max(token_len_max);
         let open = ring.opening(&policy.open)?;
         let seal = policy.seal.iter().map(|(caller, names)| ring.recipient(caller.clone(), names)).collect();
         Ok(Mle { policy, open, seal })
+    }
+
+    /// Returns whether a request in clear would be wrong on the other side of the route.
+    pub(crate) fn bars_clear(&self) -> bool {
+        self.policy.is_required || self.policy.direction == Direction::Outbound
     }
 
     fn rules(&self, message: Message) -> &[FieldRule] {
@@ -153,7 +166,11 @@ pub(crate) async fn call(
     timing: &mut ServerTiming,
 ) -> Response<Body> {
     let exchange = Exchange { mle, authority, forward, route };
-    let origin = parts.extensions.get::<Origin>().cloned();
+    let mut origin = parts.extensions.get::<Origin>().cloned();
+    if let Some(origin) = origin.as_mut().filter(|_| is_trusted) {
+        // A trusted proxy shows its own certificate, and not that of its client.
+        origin.certificate = None;
+    }
     if mle.policy.direction == Direction::Inbound
         && mle.policy.caller == Caller::ClientCertificate
         && origin.as_ref().is_none_or(|origin| origin.certificate.is_none())
@@ -161,7 +178,7 @@ pub(crate) async fn call(
         sealway_runtime::http::discard(body).await;
         return plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN");
     }
-    if parts.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+    if is_compressed(&parts.headers) {
         sealway_runtime::http::discard(body).await;
         return plain_error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "CRYPTO_ERROR");
     }
@@ -175,10 +192,8 @@ pub(crate) async fn call(
         Direction::Inbound => exchange.inbound(parts, body, origin.as_ref(), is_trusted, timing).await,
         Direction::Outbound => exchange.outbound(parts, body, origin.as_ref(), is_trusted, timing).await,
     };
-    // The room is held until the plaintext of both bodies is gone.
-    drop(room);
     match answer {
-        Ok(answer) => answer,
+        Ok(answer) => answer.map(|body| keeping(body, room)),
         Err(fault) => {
             // The names of steps would tell how far the message came.
             timing.forget_steps();
@@ -205,19 +220,23 @@ impl Exchange<'_> {
             }
         }
         let is_bodiless = body.is_empty() && [Method::GET, Method::HEAD, Method::DELETE].contains(&parts.method);
-        let is_sealed = self.is_sealed(&parts.headers, &body);
         let plaintext = if is_bodiless {
             None
-        } else if !is_sealed && !self.mle.policy.is_required {
+        } else if !self.mle.policy.is_required && !self.is_token(Message::Request, &parts.headers, &body) {
             return self.plain(parts, body, is_trusted).await;
         } else {
             Some(self.open(Message::Request, &body, &parts.headers, origin).await?)
         };
         timing.lap("open");
         of_plaintext(&mut parts.headers, plaintext.is_some().then_some(&self.forward.policy.content_type));
-        let (mut parts, body) = self.ask(parts, plaintext.map(Bytes::from_owner), is_trusted).await?.into_parts();
+        let was_opened = plaintext.is_some();
+        let answer = self.ask(parts, plaintext.map(Bytes::from_owner), was_opened, is_trusted).await?;
+        let (mut parts, body) = answer.into_parts();
         timing.lap("upstream");
         let is_plain = body.is_empty() || self.mle.policy.plain_answers.has(parts.status);
+        if !is_plain && is_compressed(&parts.headers) {
+            return Err(Fault::Unsealable("its answer is compressed, though nothing asked for that".into()));
+        }
         let Some(recipient) = recipient.filter(|_| !is_plain) else {
             return Ok(Response::from_parts(parts, full(body)));
         };
@@ -249,8 +268,8 @@ impl Exchange<'_> {
             Some(sealed.body.into())
         };
         timing.lap("seal");
-        parts.headers.remove(ACCEPT_ENCODING);
-        let (mut parts, body) = self.ask(parts, sent, is_trusted).await?.into_parts();
+        parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let (mut parts, body) = self.ask(parts, sent, false, is_trusted).await?.into_parts();
         timing.lap("upstream");
         let is_bodiless = body.is_empty() || method == Method::HEAD;
         if is_bodiless
@@ -271,22 +290,31 @@ impl Exchange<'_> {
 
     /// Forwards a request in clear, and its answer.
     async fn plain(&self, parts: Parts, body: Vec<u8>, is_trusted: bool) -> Result<Response<Body>, Fault> {
-        Ok(self.ask(parts, Some(body.into()), is_trusted).await?.map(full))
+        Ok(self.ask(parts, Some(body.into()), false, is_trusted).await?.map(full))
     }
 
     /// Calls the service and reads its answer whole.
-    async fn ask(&self, mut parts: Parts, body: Option<Bytes>, is_trusted: bool) -> Result<Response<Bytes>, Fault> {
+    async fn ask(
+        &self,
+        mut parts: Parts,
+        body: Option<Bytes>,
+        was_opened: bool,
+        is_trusted: bool,
+    ) -> Result<Response<Bytes>, Fault> {
         let policy = &self.forward.policy;
         policy.headers.to_upstream(&mut parts, is_trusted);
         parts.uri = policy.target(&parts.uri);
-        // An interim answer would pass in clear.
+        // An interim answer, and a tunnel, would pass in clear.
         parts.extensions.remove::<Interim>();
-        if self.mle.policy.direction == Direction::Inbound {
+        parts.extensions.remove::<ExtendedConnect>();
+        if was_opened {
             let wire = format!("mle:{}", self.mle.policy.profile.name());
             if let Ok(wire) = HeaderValue::try_from(wire) {
                 parts.headers.insert(WIRE, wire);
             }
         }
+        // The body is here whole, and a part of an answer cannot be sealed.
+        parts.headers.remove(EXPECT);
         parts.headers.remove(RANGE);
         let request = Request::from_parts(parts, full(body.unwrap_or_default()));
         let mut answer = self.forward.upstream.call(request).await.map_err(Fault::Upstream)?;
@@ -324,11 +352,15 @@ impl Exchange<'_> {
     }
 }
 
+fn is_compressed(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
+}
+
 /// Makes headers those of a plaintext of this media type, or of a message without one.
 fn of_plaintext(headers: &mut HeaderMap, content_type: Option<&HeaderValue>) {
     of_body(headers);
-    // A compressed answer could not be sealed as JSON.
-    headers.remove(ACCEPT_ENCODING);
+    // A compressed answer could not be sealed as JSON, and without the header any coding would be allowed.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, content_type.clone());
     }
@@ -342,7 +374,19 @@ fn of_token(headers: &mut HeaderMap, sealed: &TokenBody) {
 
 /// Removes the headers that describe another body.
 fn of_body(headers: &mut HeaderMap) {
-    const OF_BODY: [HeaderName; 7] =
-        [ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, TRAILER];
+    // A digest of a plaintext would let it be guessed.
+    const OF_BODY: [HeaderName; 11] = [
+        ACCEPT_RANGES,
+        CONTENT_ENCODING,
+        CONTENT_LENGTH,
+        CONTENT_RANGE,
+        ETAG,
+        LAST_MODIFIED,
+        TRAILER,
+        HeaderName::from_static("content-digest"),
+        HeaderName::from_static("repr-digest"),
+        HeaderName::from_static("digest"),
+        HeaderName::from_static("content-md5"),
+    ];
     remove_where(headers, |name| OF_BODY.contains(name));
 }

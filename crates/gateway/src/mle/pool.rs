@@ -8,9 +8,9 @@ use sealway_runtime::http::Origin;
 use sealway_runtime::http::share::{SharedBudget, Taker};
 use tokio::sync::Semaphore;
 
-/// Messages that may wait for a thread, those at work included.
+/// Private operations that may wait for a thread, those at work included.
 const WAITING_MAX: u64 = 1024;
-/// Messages of one network of clients that may wait.
+/// Private operations of one network of clients that may wait.
 const WAITING_PER_NETWORK_MAX: u64 = 256;
 
 /// The threads of this process for private operations: as many as it has cores, whatever the number of routes.
@@ -28,21 +28,27 @@ struct Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overload;
 
-/// Runs work that blocks on a thread of its own, after those that came before.
+/// Runs work that blocks, of so many `operations`, on a thread of its own, after those that came before. A caller that goes away does
+/// not end it: the thread and the places are free when it has ended.
 ///
 /// # Errors
 /// [`Overload`], before anything was done.
 pub(super) async fn run<T: Send + 'static>(
     origin: Option<&Origin>,
+    operations: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Overload> {
     let pool = &*POOL;
     let network = Taker::network(origin).map(|network| (network, WAITING_PER_NETWORK_MAX));
     let mut place = pool.waiting.share([network, None]);
-    if !place.grow(1) {
+    if !place.grow(operations as u64) {
         return Err(Overload);
     }
-    let _thread = pool.threads.acquire().await.map_err(|_| Overload)?;
+    let thread = pool.threads.acquire().await.map_err(|_| Overload)?;
+    let work = move || {
+        let _held = (thread, place);
+        work()
+    };
     // It ends early only if the work panicked, or the runtime shuts down.
     tokio::task::spawn_blocking(work).await.map_err(|_| Overload)
 }
@@ -66,16 +72,35 @@ mod tests {
         let calls: Vec<_> = (0..WAITING_PER_NETWORK_MAX + 5)
             .map(|_| {
                 let one = one.clone();
-                tokio::spawn(async move { run(Some(&one), sleep).await })
+                tokio::spawn(async move { run(Some(&one), 1, sleep).await })
             })
             .collect();
         // Another network is served meanwhile.
         tokio::time::sleep(Duration::from_millis(5)).await;
-        assert_eq!(run(Some(&origin("192.0.2.2")), || 7).await, Ok(7));
+        assert_eq!(run(Some(&origin("192.0.2.2")), 1, || 7).await, Ok(7));
         let mut refused = 0;
         for call in calls {
             refused += u64::from(call.await.unwrap().is_err());
         }
         assert_eq!(refused, 5);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_caller_that_goes_away_keeps_its_place_until_the_work_has_ended() {
+        let before = POOL.waiting.taken();
+        let (to, end) = std::sync::mpsc::channel::<()>();
+        let call = tokio::spawn(async move { run(None, 3, move || end.recv().is_ok()).await });
+        while POOL.waiting.taken() < before + 3 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // The work has begun before its caller is gone.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+        assert_eq!(POOL.waiting.taken(), before + 3);
+        to.send(()).unwrap();
+        while POOL.waiting.taken() > before {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 }

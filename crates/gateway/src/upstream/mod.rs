@@ -317,7 +317,7 @@ impl Upstream {
     }
 
     /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. The server's
-    /// `Host` is set over the request's, unless the request carries a mark that its own goes on. Interim answers go to the request's `Interim`; a 101, to a
+    /// `Host` is set over the request's, unless it has `PreservedHost`. Interim answers go to the request's `Interim`; a 101, to a
     /// request with an `Upgrade`, has an [`UpstreamIo`]. A request with an `ExtendedConnect` has an `Upgrade` too, and no
     /// key: one is made if the server speaks HTTP/1.1.
     ///

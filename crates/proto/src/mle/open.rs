@@ -236,8 +236,9 @@ impl Opening {
             return Err(Refusal::new(Class::Unwrap, "the encrypted key did not decrypt to a key of the right length"));
         }
         verified.map_err(|_| Refusal::new(Class::Tag, "the tag does not verify"))?;
-        // Without a time in the token, the claim is stamped ahead: no restart's floor covers it, so a store must make it durable.
-        let stamp_ms = self.iat_ms.unwrap_or_else(|| self.now_ms.saturating_add(1));
+        // Without a time in the token, the claim is stamped ahead: no restart's floor covers it, so a store must make it durable. Half of
+        // the window is ahead even after the private operation, a queue and a network.
+        let stamp_ms = self.iat_ms.unwrap_or_else(|| self.now_ms.saturating_add(self.replay.window_ms() / 2));
         // Anybody can make a token with the public key: its tag verifies, and says nothing of who sent it.
         let claim = Claim::passed_on(fingerprint, false, stamp_ms, self.now_ms, &self.replay)
             .map_err(|_| Refusal::new(Class::Iat, "iat is outside of the window"))?;

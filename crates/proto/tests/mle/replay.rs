@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use sealway_proto::crypto::Provider;
 use sealway_proto::mle::crypto::{AesWrap, CryptoFailure, RsaPrivate, Wrap};
 use sealway_proto::mle::{Alg, Class, Enc, JoseProvider, Message, OpenRandoms, Opening, Profile};
-use sealway_proto::session::Fresh;
+use sealway_proto::session::{Claim, Fresh};
 use sealway_proto::wire::ReplayPolicy;
 
 use crate::builder::{Builder, iat_now};
@@ -33,6 +33,9 @@ fn a_claim_of_a_token_without_time_is_stamped_ahead_so_that_it_is_made_durable()
     let opened = open_at(token.as_bytes(), &profile, Message::Request, &keys, NOW_MS).unwrap();
     let claim = *opened.claim();
     assert!(claim.is_stamped_ahead());
+    // It is so still when a store that is asked later makes the claim anew, by its own clock.
+    let later = Claim::passed_on(claim.key(), false, claim.stamp_ms(), NOW_MS + 400, &ReplayPolicy::new(1_000, 60_000));
+    assert!(later.unwrap().is_stamped_ahead());
     // Anybody can make a token, so that its claim is bounded as those of strangers are.
     assert!(!claim.is_sealed());
     assert_eq!(claim.expires_ms(), NOW_MS + 60_001);
