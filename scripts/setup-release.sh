@@ -71,7 +71,7 @@ if [[ ! -f $stamp || $(<"$stamp") != "$want" ]]; then
 fi
 
 # --- what Go builds ---
-if ! go version -m "$tools/bin/actionlint" 2>/dev/null | grep -q "actionlint[[:space:]]$actionlint_version"; then
+if ! go version -m "$tools/bin/actionlint" 2>/dev/null | grep "actionlint[[:space:]]$actionlint_version" >/dev/null; then
     echo "setup-release: building actionlint $actionlint_version"
     GOBIN=$PWD/$tools/bin fetched go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version"
 fi

@@ -255,7 +255,7 @@ done
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null || fail "the packages in $venv do not fit together: remove $venv and run this again."
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
 "$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
-go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
+go version -m "$venv/bin/zlint" | grep "zlint/v3[[:space:]]$zlint_version" >/dev/null || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
 "$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
 "$venv/mle/bin/python" -c 'import client_encryption.jwe_encryption, jwcrypto.jwe' || fail "the Python packages mastercard-client-encryption and jwcrypto do not load: remove $mle_stamp and run this again."
 (cd tests/mle_clients/node && node --input-type=module -e 'import "jose"; import "mastercard-client-encryption"; import "cybersource-rest-client"') || fail "the packages of tests/mle_clients/node do not load: remove its node_modules and run this again."
@@ -280,14 +280,14 @@ testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'test
 faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | sed -n 1p)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
-go version -m "$venv/bin/helm" | grep -q "helm/v3[[:space:]]$helm_version" || fail "helm is not $helm_version: remove $helm_stamp and run this again."
-go version -m "$venv/bin/kube-score" | grep -q "kube-score[[:space:]]$kube_score_version" || fail "kube-score is not $kube_score_version: remove $kube_score_stamp and run this again."
+go version -m "$venv/bin/helm" | grep "helm/v3[[:space:]]$helm_version" >/dev/null || fail "helm is not $helm_version: remove $helm_stamp and run this again."
+go version -m "$venv/bin/kube-score" | grep "kube-score[[:space:]]$kube_score_version" >/dev/null || fail "kube-score is not $kube_score_version: remove $kube_score_stamp and run this again."
 hadolint=$("$venv/bin/hadolint" --version) || fail "hadolint does not run from $venv."
 cmake=$(cmake --version | sed -n 1p) || fail "cmake does not run."
 systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 prometheus=$(prometheus --version 2>&1 | sed -n 's/^prometheus, version \([^ ]*\).*/\1/p')
 [[ -n $prometheus ]] && promtool --version >/dev/null 2>&1 || fail "prometheus does not run."
-go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
+go version -m "$venv/bin/toxiproxy-server" | grep "toxiproxy/v2[[:space:]]$toxiproxy_version" >/dev/null || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
 echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny, $mdbook"
 # apps/test installs in the same way, and finds that nothing is left to do.
