@@ -268,7 +268,6 @@ impl Exchange<'_> {
             Some(sealed.body.into())
         };
         timing.lap("seal");
-        parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let (mut parts, body) = self.ask(parts, sent, false, is_trusted).await?.into_parts();
         timing.lap("upstream");
         let is_bodiless = body.is_empty() || method == Method::HEAD;
@@ -313,6 +312,8 @@ impl Exchange<'_> {
                 parts.headers.insert(WIRE, wire);
             }
         }
+        // A compressed answer can be neither sealed nor opened, and without the header any coding would be allowed.
+        parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // The body is here whole, and a part of an answer cannot be sealed.
         parts.headers.remove(EXPECT);
         parts.headers.remove(RANGE);
@@ -359,8 +360,6 @@ fn is_compressed(headers: &HeaderMap) -> bool {
 /// Makes headers those of a plaintext of this media type, or of a message without one.
 fn of_plaintext(headers: &mut HeaderMap, content_type: Option<&HeaderValue>) {
     of_body(headers);
-    // A compressed answer could not be sealed as JSON, and without the header any coding would be allowed.
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, content_type.clone());
     }
