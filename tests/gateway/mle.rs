@@ -22,7 +22,7 @@ use crate::BINARY;
 const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
 
 /// Makes a key pair with a certificate: `NAME.key.pem` and `NAME.cert.pem`.
-fn make_keys(folder: &Path, name: &str) {
+pub(crate) fn make_keys(folder: &Path, name: &str) {
     let mut openssl = Command::new(program("openssl").unwrap());
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj"]).arg(format!("/CN={name}"));
     openssl.arg("-keyout").arg(folder.join(format!("{name}.key.pem")));
@@ -30,10 +30,10 @@ fn make_keys(folder: &Path, name: &str) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-struct Setup {
-    server: Server,
-    service: Upstream,
-    folder: tempfile::TempDir,
+pub(crate) struct Setup {
+    pub(crate) server: Server,
+    pub(crate) service: Upstream,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 /// Returns the body that came, and whether it came in clear with the header of MLE.
@@ -42,7 +42,7 @@ fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
     answer("200 OK", &[("Content-Type", "application/json"), ("X-Wire", &wire)], body)
 }
 
-fn config(service: &Upstream, open: &str) -> String {
+pub(crate) fn config(service: &Upstream, open: &str) -> String {
     format!(
         "
 listeners: [{{ name: main, address: '127.0.0.1:0' }}]
@@ -80,17 +80,17 @@ fn setup(open: &str) -> Setup {
     Setup { server, service, folder }
 }
 
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemClock.now_ms()
 }
 
 impl Setup {
-    fn read(&self, file: &str) -> Vec<u8> {
+    pub(crate) fn read(&self, file: &str) -> Vec<u8> {
         std::fs::read(self.folder.path().join(file)).unwrap()
     }
 
     /// Seals a request to a key of the gateway, at a time.
-    fn token_at(&self, name: &str, at_ms: u64) -> String {
+    pub(crate) fn token_at(&self, name: &str, at_ms: u64) -> String {
         let provider = jose_provider();
         let kid = KidSource::Fixed(format!("kid-{name}"));
         let certificate = self.read(&format!("{name}.cert.pem"));
@@ -99,11 +99,11 @@ impl Setup {
         seal::seal(PLAIN, &Profile::visa(), Message::Request, &key, at_ms, randoms, provider).unwrap()
     }
 
-    fn token(&self, name: &str) -> String {
+    pub(crate) fn token(&self, name: &str) -> String {
         self.token_at(name, now_ms())
     }
 
-    fn post(&self, path: &str, token: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str, token: &str) -> Answer {
         Request::post(path, format!(r#"{{"encData":"{token}"}}"#)).send(self.server.address()).unwrap()
     }
 
