@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use crate::{sdk, shell, test};
 
@@ -65,9 +65,8 @@ pub(super) fn build(folder: &Path) -> anyhow::Result<()> {
     let mut typedoc = shell::command(tools.join("node_modules/.bin/typedoc"));
     shell::run(typedoc.arg("--out").arg(folder.join("typescript")).current_dir(&tools))?;
 
-    let python = root.join("sdk/python/.venv/bin/python");
-    ensure!(python.is_file(), "sdk/python/.venv is missing: `cargo xtask sdk` makes it");
-    let mut pdoc = shell::command(python);
+    shell::run(&mut shell::command(root.join("sdk/python/setup")))?;
+    let mut pdoc = shell::command(root.join("sdk/python/.venv/bin/python"));
     shell::run(pdoc.args(["-W", "error", "-m", "pdoc"]).args(PYTHON).arg("-o").arg(folder.join("python")))?;
 
     // What has no @param is no warning; links that lead nowhere and broken HTML are.
