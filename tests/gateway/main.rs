@@ -20,6 +20,7 @@ mod metrics_help;
 mod mle;
 mod mle_clients;
 mod mle_guide;
+mod mle_sign;
 mod pass_through;
 mod raw_http2;
 mod reload;

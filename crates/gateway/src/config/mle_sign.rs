@@ -31,7 +31,7 @@ pub(super) struct RawSign {
     visa_acceptance_jwt: Option<RawAcceptance>,
     /// The detached JWS of open banking, in `x-jws-signature`.
     /// - default: none
-    jws_detached: Option<RawDetached>,
+    jws_detached: Option<RawOpenBanking>,
     /// URL of the scheme's server as the signature names it, without a path: `https://api.example.com`. For `oauth1` and
     /// `visa_acceptance_jwt`.
     /// - default: the server of the upstream
@@ -68,7 +68,7 @@ struct RawAcceptance {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct RawDetached {
+struct RawOpenBanking {
     /// Name of the key that signs, with `alg: PS256`.
     key: String,
     /// The signer: the subject of its certificate, or its organisation's id, as the directory writes it.

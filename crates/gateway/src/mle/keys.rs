@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 pub(crate) enum KeyAlg {
     /// It opens, with a private key, or seals.
     Encryption(Alg),
-    /// It signs.
+    /// It signs, with a private key.
     Signature(JwsAlg),
 }
 

@@ -34,9 +34,9 @@ pub(crate) struct SignPolicy {
 /// The form of a signature, and what it is made with.
 #[derive(Clone, Debug)]
 pub(crate) enum Scheme {
-    /// Mastercard's OAuth 1.0a.
+    /// Mastercard's OAuth 1.0a, with a consumer key.
     OAuth1 { consumer_key_file: PathBuf, key: String },
-    /// Visa's HMAC.
+    /// Visa's HMAC under a shared secret.
     XPayToken { shared_secret_file: PathBuf, path_prefix: String },
     /// The JWT of Visa Acceptance.
     VisaAcceptanceJwt { merchant_id: String, key: String },

@@ -16,7 +16,7 @@ use crate::mle::crypto::CryptoFailure;
 use crate::mle::kid::{self, KidSource};
 use crate::mle::load::{KeyError, Public, private_pkcs8, rsa_defect};
 
-/// A key that signs.
+/// A private key that signs requests.
 pub struct SigningKey {
     kid: String,
     alg: JwsAlg,
@@ -86,7 +86,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A key that verifies.
+/// A public key that verifies signatures.
 pub struct VerifyingKey {
     kid: String,
     alg: JwsAlg,

@@ -48,7 +48,7 @@ impl WebOrigin {
 pub struct Request<'a> {
     /// The method, in its letter case.
     pub method: &'a str,
-    /// The scheme's server.
+    /// The scheme's server, as the signature names it.
     pub origin: &'a WebOrigin,
     /// The path, which begins with a slash, with its escapes.
     pub path: &'a str,
