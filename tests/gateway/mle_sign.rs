@@ -44,6 +44,7 @@ fn config(scheme: &Upstream) -> String {
             "mastercard-jwe",
             "{ oauth1: { consumer_key_file: consumer.key, key: signer }, origin: 'https://Sandbox.API.mastercard.com:443' }",
         ),
+        route("/pss", "", "mastercard-jwe", "{ oauth1: { consumer_key_file: consumer.key, key: pss } }"),
         route("/vdp", "", "visa", "{ x_pay_token: { shared_secret_file: shared.secret, path_prefix: /vdp/ } }"),
         route("/pts", "", "visa-acceptance", "{ visa_acceptance_jwt: { merchant_id: acme_1, key: signer } }"),
         route(
@@ -109,6 +110,7 @@ impl Setup {
         json!({
             "scheme": scheme, "method": method, "url": format!("{origin}{target}"), "body": STANDARD.encode(&body),
             "headers": { name: values[0].1 }, "certificate": self.folder.path().join("signer.cert.pem"),
+            "signature_method": if target.starts_with("/pss") { "RSA-PSS" } else { "RSA-SHA256" },
             "consumer_key": CONSUMER_KEY, "shared_secret": SHARED_SECRET, "merchant_id": "acme_1",
             "resource_path": target.split('?').next().unwrap().trim_start_matches("/vdp/"),
             "kid": if scheme == "jws_detached" { "kid-pss" } else { "kid-signer" }, "answer_kid": "kid-second",
@@ -136,6 +138,7 @@ fn every_signature_verifies_by_another_implementation_over_what_the_scheme_recei
     for (target, scheme) in [
         ("/mc/a/pay", "oauth1"),
         ("/gw/pay", "oauth1"),
+        ("/pss/pay", "oauth1"),
         ("/vdp/v1/pay", "x_pay_token"),
         ("/pts/v2/payments", "visa_acceptance_jwt"),
         ("/ob/v4.0/consents", "jws_detached"),
@@ -152,7 +155,7 @@ fn every_signature_verifies_by_another_implementation_over_what_the_scheme_recei
     needs(folder.join("node/node_modules/mastercard-oauth1-signer"));
     let mut node = Command::new(program("node").unwrap());
     node.arg(folder.join("node/verify.mjs"));
-    assert_eq!(verify(node, &file), "45 signatures");
+    assert_eq!(verify(node, &file), "54 signatures");
     let mut python = Command::new(needs(root().join(".venv/mle/bin/python")));
     python.arg(folder.join("python/verify.py"));
     assert_eq!(verify(python, &file), "27 signatures");
@@ -190,7 +193,7 @@ fn secrets_are_read_again_at_a_reload() {
     std::fs::write(&file, "two\nlines\n").unwrap();
     let from = setup.server.log().len();
     setup.server.hang_up().unwrap();
-    let at = "routes[2].mle.sign.x_pay_token.shared_secret_file";
+    let at = "routes[3].mle.sign.x_pay_token.shared_secret_file";
     setup.server.wait_for_log(from, |line| line.to_string().contains(at)).unwrap();
     assert!(fits(&setup, SHARED_SECRET), "the old secret is in force");
     std::fs::write(&file, "the next one\n").unwrap();
@@ -242,7 +245,7 @@ fn a_wrong_configuration_is_named() {
             keys,
             mle("{ oauth1: { consumer_key_file: consumer.key, key: own } }"),
             one,
-            "sign.oauth1.key: \"own\" is of another kind: this signature needs a key with alg: RS256",
+            "sign.oauth1.key: \"own\" is of another kind: this signature needs a key with alg: RS256 or alg: PS256",
         ),
         (
             keys,

@@ -19,13 +19,15 @@ function oauth1(request, body, key) {
   const signature = decodeURIComponent(parameters.get("oauth_signature"));
   parameters.delete("oauth_signature");
   assert.equal(parameters.get("oauth_consumer_key"), request.consumer_key);
-  assert.equal(parameters.get("oauth_signature_method"), "RSA-SHA256");
+  assert.equal(parameters.get("oauth_signature_method"), request.signature_method);
   assert.equal(parameters.get("oauth_version"), "1.0");
   near(Number(parameters.get("oauth_timestamp")));
   assert.equal(parameters.get("oauth_body_hash"), OAuth.getBodyHash(body));
   const sorted = OAuth.toOAuthParamString(OAuth.extractQueryParams(request.url), parameters);
   const text = OAuth.getSignatureBaseString(request.method, OAuth.getBaseUriString(request.url), sorted);
-  assert(crypto.verify("RSA-SHA256", Buffer.from(text), key, Buffer.from(signature, "base64")), text);
+  const padding = { "RSA-SHA256": crypto.constants.RSA_PKCS1_PADDING, "RSA-PSS": crypto.constants.RSA_PKCS1_PSS_PADDING };
+  const options = { key, padding: padding[request.signature_method], saltLength: 32 };
+  assert(crypto.verify("RSA-SHA256", Buffer.from(text), options, Buffer.from(signature, "base64")), text);
 }
 
 async function visaAcceptance(request, body, key) {

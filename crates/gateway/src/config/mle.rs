@@ -40,14 +40,9 @@ pub struct RawMleKey {
 
 impl RawMleKey {
     /// Returns the algorithm of a key that signs.
-    fn signature_alg(&self) -> Option<JwsAlg> {
+    pub(super) fn signature_alg(&self) -> Option<JwsAlg> {
         // ES256 is none that a scheme's requests are signed with.
         self.alg.as_deref().and_then(JwsAlg::parse).filter(|alg| *alg != JwsAlg::Es256)
-    }
-
-    /// Returns whether the key signs with this algorithm.
-    pub(super) fn signs_with(&self, alg: JwsAlg) -> bool {
-        self.signature_alg() == Some(alg)
     }
 }
 

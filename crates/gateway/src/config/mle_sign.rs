@@ -43,7 +43,7 @@ pub(super) struct RawSign {
 struct RawOAuth1 {
     /// The consumer key of the project: a file of one line.
     consumer_key_file: FilePath,
-    /// Name of the key that signs, with `alg: RS256`.
+    /// Name of the key that signs, with `alg: RS256` (`RSA-SHA256`) or `alg: PS256` (`RSA-PSS`).
     key: String,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn resolve(
 ) -> Option<SignPolicy> {
     let mut schemes = Vec::new();
     if let Some(raw) = &raw.oauth1 {
-        check_key(&format!("{at}.oauth1.key"), &raw.key, JwsAlg::Rs256, keys, problems);
+        check_key(&format!("{at}.oauth1.key"), &raw.key, &[JwsAlg::Rs256, JwsAlg::Ps256], keys, problems);
         let consumer_key_file = problems.file(&format!("{at}.oauth1.consumer_key_file"), file, &raw.consumer_key_file);
         schemes.push(Scheme::OAuth1 { consumer_key_file, key: raw.key.clone() });
     }
@@ -104,13 +104,13 @@ pub(super) fn resolve(
     }
     if let Some(raw) = &raw.visa_acceptance_jwt {
         let at = format!("{at}.visa_acceptance_jwt");
-        check_key(&format!("{at}.key"), &raw.key, JwsAlg::Rs256, keys, problems);
+        check_key(&format!("{at}.key"), &raw.key, &[JwsAlg::Rs256], keys, problems);
         check_text(&format!("{at}.merchant_id"), &raw.merchant_id, problems);
         schemes.push(Scheme::VisaAcceptanceJwt { merchant_id: raw.merchant_id.clone(), key: raw.key.clone() });
     }
     if let Some(raw) = &raw.jws_detached {
         let at = format!("{at}.jws_detached");
-        check_key(&format!("{at}.key"), &raw.key, JwsAlg::Ps256, keys, problems);
+        check_key(&format!("{at}.key"), &raw.key, &[JwsAlg::Ps256], keys, problems);
         check_text(&format!("{at}.issuer"), &raw.issuer, problems);
         check_text(&format!("{at}.trust_anchor"), &raw.trust_anchor, problems);
         let signer = Signer { issuer: raw.issuer.clone(), trust_anchor: raw.trust_anchor.clone() };
@@ -127,12 +127,13 @@ pub(super) fn resolve(
     Some(SignPolicy { scheme, origin })
 }
 
-fn check_key(at: &str, name: &str, due: JwsAlg, keys: &BTreeMap<String, RawMleKey>, problems: &mut Problems) {
+fn check_key(at: &str, name: &str, due: &[JwsAlg], keys: &BTreeMap<String, RawMleKey>, problems: &mut Problems) {
     match keys.get(name) {
         None => problems.add(at, format!("no key of mle_keys is named \"{name}\"")),
-        Some(key) if key.signs_with(due) => {}
+        Some(key) if key.signature_alg().is_some_and(|alg| due.contains(&alg)) => {}
         Some(_) => {
-            problems.add(at, format!("\"{name}\" is of another kind: this signature needs a key with alg: {due}"))
+            let due = due.iter().map(|alg| format!("alg: {alg}")).collect::<Vec<_>>().join(" or ");
+            problems.add(at, format!("\"{name}\" is of another kind: this signature needs a key with {due}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! OAuth 1.0a (RFC 5849) as Mastercard has it: RSA with SHA-256, and a hash of the body among the parameters. SPEC
+//! OAuth 1.0a (RFC 5849) as Mastercard has it: RSA with SHA-256, PKCS#1 or PSS, and a hash of the body among the parameters. SPEC
 //! mle.md#mastercard-oauth-1-0a
 
 use alloc::format;
@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use super::key::SigningKey;
 use super::{Request, failed, hex, refusal};
 use crate::crypto::Provider;
+use crate::mle::algorithm::JwsAlg;
 use crate::mle::refusal::Refusal;
 
 /// Longest consumer key, in bytes.
@@ -37,11 +38,12 @@ impl fmt::Debug for ConsumerKey {
     }
 }
 
-/// Signs a request, and returns the value of its `Authorization` header. `key` has the algorithm `RS256`. A nonce is used once.
+/// Signs a request, and returns the value of its `Authorization` header. `key` has the algorithm `RS256` or
+/// `PS256`. A nonce is used once.
 ///
 /// # Errors
-/// [`Class::Signature`](super::super::Class::Signature) for a query with a malformed escape or a parameter of OAuth, or if the library
-/// fails.
+/// [`Class::Signature`](super::super::Class::Signature) for a query with a malformed escape or a parameter of OAuth, for a key of
+/// another algorithm, or if the library fails.
 pub fn authorization(
     request: &Request<'_>,
     consumer_key: &ConsumerKey,
@@ -51,12 +53,17 @@ pub fn authorization(
     hashes: &dyn Provider,
 ) -> Result<String, Refusal> {
     let body_hash = STANDARD.encode(hashes.sha256(&[request.body]));
+    let method = match key.alg() {
+        JwsAlg::Rs256 => "RSA-SHA256",
+        JwsAlg::Ps256 => "RSA-PSS",
+        JwsAlg::Es256 => return Err(refusal("OAuth has no signature of this key's algorithm")),
+    };
     let (nonce, timestamp) = (hex(&nonce), (now_ms / 1000).to_string());
     let own = [
         ("oauth_body_hash", body_hash.as_str()),
         ("oauth_consumer_key", consumer_key.0.as_str()),
         ("oauth_nonce", &nonce),
-        ("oauth_signature_method", "RSA-SHA256"),
+        ("oauth_signature_method", method),
         ("oauth_timestamp", &timestamp),
         ("oauth_version", "1.0"),
     ];
@@ -67,8 +74,8 @@ pub fn authorization(
 
 /// Returns the text that is signed (RFC 5849 section 3.4.1.1).
 ///
-/// Mastercard's libraries put the values of `oauth_` parameters into the list as they are, where section 3.4.1.3.2 would encode them,
-/// and so does its server: the `/` of a body hash is encoded once, with the list, and not twice.
+/// Mastercard's libraries put the values of `oauth_` parameters into the list as they are, where section 3.4.1.3.2 would encode them:
+/// the `/` of a body hash is encoded once, with the list, and not twice. This does as they do.
 fn base_string(request: &Request<'_>, own: &[(&str, &str)]) -> Result<String, Refusal> {
     let mut pairs = query_pairs(request.query.unwrap_or_default())?;
     pairs.extend(own.iter().map(|(name, value)| (name.to_string(), value.to_string())));
