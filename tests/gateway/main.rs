@@ -21,6 +21,7 @@ mod mle;
 mod mle_clients;
 mod mle_guide;
 mod mle_secrecy;
+mod mle_sign;
 mod pass_through;
 mod raw_http2;
 mod reload;

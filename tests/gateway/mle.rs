@@ -239,6 +239,8 @@ fn bounds_and_callers_are_checked_before_a_private_key_is_used() {
     assert_eq!(setup.post("/known", &setup.token("one")).status, 403, "without a certificate");
     let named = Request::post("/visa", body.clone()).header("keyId", "kid-two");
     assert_eq!(named.send(setup.server.address()).unwrap().status, 400, "keyId and kid differ");
+    let named = Request::post("/visa", body.clone()).header("keyId", "kid-one").header("keyId", "kid-two");
+    assert_eq!(named.send(setup.server.address()).unwrap().status, 400, "the second keyId differs");
     assert_eq!(setup.metric(r#"sealway_mle_key_uses_total{kid="kid-one"}"#), 0.0);
     assert!(setup.service.is_untouched());
     let named = Request::post("/visa", body).header("keyId", "kid-one");

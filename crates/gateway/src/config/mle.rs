@@ -3,22 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use sealway_proto::mle::{Alg, Enc, FieldRule, IatUnit, KidSource, Message, Profile, Scalars, Side, Wrapper};
+use sealway_proto::mle::{Alg, Enc, FieldRule, IatUnit, JwsAlg, KidSource, Message, Profile, Scalars, Side, Wrapper};
 use sealway_runtime::config::{FilePath, Flag, Problems};
 use serde::{Deserialize, Serialize};
 
-use crate::mle::{Caller, Direction, KeyFiles, MlePolicy, PlainAnswers};
+use super::mle_sign::{self, RawSign};
+use crate::mle::{Caller, Direction, KeyAlg, KeyFiles, MlePolicy, PlainAnswers};
 
-/// An entry of `mle_keys:` as written: a key with `file` opens tokens, one with `certificate` alone seals them.
+/// An entry of `mle_keys:` as written: a key with `file` opens tokens, or signs by its `alg`; one with `certificate` alone seals them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawMleKey {
-    /// The private key that opens: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1, PEM or DER.
+    /// The private key that opens or signs: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1, PEM or DER.
     file: Option<FilePath>,
     /// Beside `file` the certificate of the key, for names that are derived from one. Alone the certificate or public key of the
     /// recipient: a key that seals. Among several keys the one whose certificate began last, of those that are valid, is used.
     certificate: Option<FilePath>,
-    /// `RSA-OAEP-256` or `RSA-OAEP`; a key has one algorithm.
+    /// `RSA-OAEP-256` or `RSA-OAEP` of a key that opens or seals; `RS256` or `PS256` of a key that signs, see `sign` of a route. A key has
+    /// one algorithm, and a private key does not stand in two entries of which one signs and one opens.
     /// - type: an algorithm
     /// - default: `RSA-OAEP-256`
     alg: Option<String>,
@@ -34,6 +36,14 @@ pub struct RawMleKey {
     /// `subject_serial_number` or `jwk_thumbprint`.
     /// - default: none
     kid_from: Option<KidFrom>,
+}
+
+impl RawMleKey {
+    /// Returns the algorithm of a key that signs.
+    pub(super) fn signature_alg(&self) -> Option<JwsAlg> {
+        // ES256 is none that a scheme's requests are signed with.
+        self.alg.as_deref().and_then(JwsAlg::parse).filter(|alg| *alg != JwsAlg::Es256)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -85,6 +95,10 @@ pub(super) struct RawMle {
     /// Rejects a token that came before. A token without a time is remembered as long as a nonce (`replay.nonce_ttl_ms`, ten minutes by
     /// default), and is accepted again after that.
     refuse_replays: Flag<true>,
+    /// The signature of an outbound route's requests, made over the body as it is sent. A header of its name that the service set is
+    /// replaced.
+    /// - default: none
+    sign: Option<RawSign>,
     /// Names of algorithms for `generic-jwe`.
     /// - default: `RSA-OAEP-256` with `A256GCM`
     generic: Option<RawGeneric>,
@@ -174,17 +188,27 @@ pub(super) fn resolve_keys(
 fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut Problems) -> Option<KeyFiles> {
     let at = format!("mle_keys.{name}");
     if raw.file.is_none() && raw.certificate.is_none() {
-        problems.add(&at, "expected file, for a key that opens, or certificate, for one that seals");
+        problems.add(&at, "expected file, for a key that opens or signs, or certificate, for one that seals");
         return None;
     }
     let mut path = |setting: &str, text: &Option<FilePath>| {
         text.as_ref().map(|text| problems.file(&format!("{at}.{setting}"), file, text))
     };
     let (private, certificate) = (path("file", &raw.file), path("certificate", &raw.certificate));
-    let alg = alg(&format!("{at}.alg"), raw.alg.as_deref(), problems)?;
+    let alg = match raw.signature_alg() {
+        Some(alg) => KeyAlg::Signature(alg),
+        None => KeyAlg::Encryption(alg(&format!("{at}.alg"), raw.alg.as_deref(), problems)?),
+    };
     let enc = enc(&format!("{at}.enc"), raw.enc.as_deref(), problems)?;
-    if raw.enc.is_some() && raw.file.is_some() {
-        problems.add(format!("{at}.enc"), "a key that opens takes what its route's profile allows");
+    match alg {
+        KeyAlg::Signature(alg) if raw.file.is_none() => {
+            problems.add(format!("{at}.file"), format!("expected the private key that signs with {alg}"));
+        }
+        KeyAlg::Signature(_) if raw.enc.is_some() => problems.add(format!("{at}.enc"), "a key that signs has none"),
+        KeyAlg::Encryption(_) if raw.enc.is_some() && raw.file.is_some() => {
+            problems.add(format!("{at}.enc"), "a key that opens takes what its route's profile allows");
+        }
+        _ => {}
     }
     let kid = match (&raw.kid, raw.kid_from) {
         (Some(kid), None) if !kid.is_empty() && kid.len() <= 256 => KidSource::Fixed(kid.clone()),
@@ -215,7 +239,7 @@ fn source(from: KidFrom) -> KidSource {
 fn alg(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Alg> {
     let Some(name) = name else { return Some(Alg::RsaOaep256) };
     let known = Alg::parse(name).filter(|alg| alg.is_rsa());
-    problems.take(at, known.ok_or_else(|| format!("\"{name}\" is none of RSA-OAEP-256, RSA-OAEP")))
+    problems.take(at, known.ok_or_else(|| format!("\"{name}\" is none of RSA-OAEP-256, RSA-OAEP, RS256, PS256")))
 }
 
 fn enc(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Enc> {
@@ -229,6 +253,7 @@ pub(super) fn resolve(
     at: &str,
     raw: &RawMle,
     keys: &BTreeMap<String, RawMleKey>,
+    file: Option<&Path>,
     problems: &mut Problems,
 ) -> Option<MlePolicy> {
     let is_inbound = raw.direction == Direction::Inbound;
@@ -249,6 +274,7 @@ pub(super) fn resolve(
         seal.push((recipient.caller.clone(), recipient.keys.clone()));
     }
     check_side(at, raw, is_inbound, problems);
+    let sign = raw.sign.as_ref().and_then(|sign| mle_sign::resolve(&format!("{at}.sign"), sign, keys, file, problems));
     let seals = if is_inbound { "answer" } else { "request" };
     let mut rules = |name: &str, raw: &Option<Vec<RawFieldRule>>| {
         let seals_here = name == seals;
@@ -279,6 +305,7 @@ pub(super) fn resolve(
         },
         plain_answers: raw.plain_answers.unwrap_or_default(),
         refuses_replays: raw.refuse_replays.get(),
+        sign,
     })
 }
 
@@ -288,6 +315,9 @@ fn check_side(at: &str, raw: &RawMle, is_inbound: bool, problems: &mut Problems)
     let has_open = raw.open.as_ref().is_some_and(|open| !open.is_empty());
     let leaves_answers = raw.plain_answers == Some(PlainAnswers::All);
     if is_inbound {
+        if raw.sign.is_some() {
+            problems.add(format!("{at}.sign"), "only an outbound route takes this");
+        }
         if !has_open {
             problems.add(format!("{at}.open"), "expected at least one key that opens requests");
         }
@@ -323,6 +353,9 @@ fn check_names(at: &str, names: &[String], keys: &BTreeMap<String, RawMleKey>, o
         let path = format!("{at}[{index}]");
         match keys.get(name) {
             None => problems.add(path, format!("no key of mle_keys is named \"{name}\"")),
+            Some(key) if key.signature_alg().is_some() => {
+                problems.add(path, format!("\"{name}\" is of another kind: it signs, and neither opens nor seals"));
+            }
             Some(key) if key.file.is_some() != opens => {
                 let due = if opens { "a key that opens has a file" } else { "a key that seals has no private key" };
                 problems.add(path, format!("\"{name}\" is of the other kind: {due}"));
@@ -374,11 +407,12 @@ pub(super) fn check_algorithms(
     let message = if policy.direction == Direction::Inbound { Message::Answer } else { Message::Request };
     for (index, (_, names)) in policy.seal.iter().enumerate() {
         for key in names.iter().filter_map(|name| keys.get(name)) {
-            if !policy.profile.allows(message, key.alg, key.enc) {
+            let KeyAlg::Encryption(alg) = key.alg else { continue };
+            if !policy.profile.allows(message, alg, key.enc) {
                 let profile = policy.profile.name();
                 problems.add(
                     format!("{at}.seal[{index}].keys"),
-                    format!("the profile {profile} does not allow {} with {}", key.alg, key.enc),
+                    format!("the profile {profile} does not allow {alg} with {}", key.enc),
                 );
             }
         }

@@ -5,6 +5,7 @@ mod cors;
 mod limits;
 mod listeners;
 mod mle;
+mod mle_sign;
 mod routes;
 mod upstreams;
 
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 use sealway_exchange::{KeptAnswers, Sessions};
 use sealway_proto::crypto::Provider;
+use sealway_proto::mle::sign::WebOrigin;
+use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::http::HttpLimits;
@@ -36,7 +39,7 @@ pub use self::upstreams::RawUpstream;
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
-use crate::mle::{KeyFiles, KeyRing, Mle, MlePolicy};
+use crate::mle::{KeyFiles, KeyRing, Mle};
 use crate::route::{Action, Forward, ForwardPolicy, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
@@ -113,7 +116,7 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     let routes = raw.routes.iter().enumerate();
     let routes = routes
         .filter_map(|(index, route)| {
-            routes::resolve(index, route, &listeners, (raw.upstreams, raw.mle_keys), &mle_keys, problems)
+            routes::resolve(index, route, &listeners, (raw.upstreams, raw.mle_keys), (&mle_keys, raw.file), problems)
         })
         .collect();
     let cors = cors::resolve(raw.cors, problems);
@@ -152,8 +155,16 @@ impl GatewayConfig {
         if let Some(log) = &self.access_log {
             log.check_file(problems);
         }
-        if let Err((setting, why)) = KeyRing::read(&self.mle_keys) {
-            problems.add(setting, why);
+        match KeyRing::read(&self.mle_keys) {
+            Ok(ring) => {
+                for route in &self.routes {
+                    let made = self.mle(route, &ring, &ReplayPolicy::default());
+                    if let Err(why) = made {
+                        problems.add_error(&ConfigError(why));
+                    }
+                }
+            }
+            Err((setting, why)) => problems.add(setting, why),
         }
         for listener in &self.listeners {
             if let Place::Unix(path) = &listener.place {
@@ -172,6 +183,16 @@ impl GatewayConfig {
                 problems.add_error(&ConfigError(format!("upstreams.{name}.tls.{err}")));
             }
         }
+    }
+
+    /// Creates the part of a route for messages of a scheme; `None` if it has none.
+    fn mle(&self, route: &CheckedRoute, ring: &KeyRing, replay: &ReplayPolicy) -> Result<Option<Mle>, String> {
+        let CheckedAction::Forward(upstream, policy) = &route.action else { return Ok(None) };
+        let Some(mle) = &policy.mle else { return Ok(None) };
+        let servers = self.upstreams.get(upstream).and_then(|upstream| upstream.servers.as_ref());
+        let servers: Vec<WebOrigin> = servers.into_iter().flatten().filter_map(mle_sign::origin_of).collect();
+        let made = Mle::new(mle.clone(), ring, &servers, replay, policy.sealed_body_max);
+        made.map(Some).map_err(|(setting, why)| format!("routes[{}].mle.{setting}: {why}", policy.route))
     }
 
     /// Creates upstreams and routes. Upstreams of `before` whose settings are the same go on, with their connections and what
@@ -213,8 +234,7 @@ impl GatewayConfig {
         let ring = KeyRing::read(&self.mle_keys).map_err(|(setting, why)| format!("{setting}: {why}"))?;
         ring.set_gauges();
         let replay = *authority.replay();
-        let made = |mle: Option<MlePolicy>, len_max| mle.map(|mle| Mle::new(mle, &ring, &replay, len_max));
-        let routes = self.routes.iter().enumerate().filter_map(|(index, route)| {
+        let routes = self.routes.iter().filter_map(|route| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
                 CheckedAction::Standalone(standalone) => Action::Standalone(*standalone),
@@ -222,9 +242,9 @@ impl GatewayConfig {
                     upstream: upstreams.get(upstream.as_str())?.clone(),
                     policy: ForwardPolicy::clone(policy),
                     kept: policy.keep_answers.map(KeptAnswers::new),
-                    mle: match made(policy.mle.clone(), policy.sealed_body_max).transpose() {
+                    mle: match self.mle(route, &ring, &replay) {
                         Ok(mle) => mle,
-                        Err(why) => return Some(Err(format!("routes[{index}].mle.open: {why}"))),
+                        Err(why) => return Some(Err(why)),
                     },
                 })),
             };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
+use std::path::Path;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -168,7 +169,7 @@ pub(super) fn resolve(
     raw: &RawRoute,
     listeners: &[Listener],
     (upstreams, raw_keys): (&BTreeMap<String, RawUpstream>, &BTreeMap<String, RawMleKey>),
-    mle_keys: &BTreeMap<String, KeyFiles>,
+    (mle_keys, file): (&BTreeMap<String, KeyFiles>, Option<&Path>),
     problems: &mut Problems,
 ) -> Option<CheckedRoute> {
     let at = format!("routes[{index}]");
@@ -187,9 +188,13 @@ pub(super) fn resolve(
                 if policy.sealed == Sealing::Required {
                     problems.add(&at, "no message reaches it: sealed: required takes all of them");
                 }
-                policy.mle = mle::resolve(&at, raw_mle, raw_keys, problems);
+                policy.mle = mle::resolve(&at, raw_mle, raw_keys, file, problems);
                 if let Some(mle) = &policy.mle {
                     mle::check_algorithms(&at, mle, mle_keys, problems);
+                    if policy.headers.preserve_host && mle.sign.as_ref().is_some_and(|sign| sign.scheme.covers_host()) {
+                        let why = "the signature names the scheme's server, and preserve_host: true sends another Host";
+                        problems.add(format!("{at}.sign"), why);
+                    }
                 }
             }
             Some(CheckedAction::Forward(upstream.clone(), Box::new(policy)))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use http::header::{CONTENT_TYPE, HeaderMap};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use metrics::counter;
 use parking_lot::Mutex;
 use sealway_exchange::Sessions;
@@ -121,7 +121,7 @@ impl Exchange<'_> {
         for token in &tokens {
             let opening = core::Opening::begin(token, &policy.profile, message, &self.mle.open, now_ms)?;
             if message == Message::Request
-                && headers.get(KEY_ID).is_some_and(|said| said.as_bytes() != opening.wants().kid().as_bytes())
+                && headers.get_all(KEY_ID).iter().any(|said| said.as_bytes() != opening.wants().kid().as_bytes())
             {
                 return Err(Refusal::new(Class::Kid, "the header keyId is not the kid of the token").into());
             }
@@ -193,6 +193,26 @@ impl Exchange<'_> {
         self.count("seal");
         let is_bare = rules.is_empty() && wrapper == Wrapper::Bare;
         Ok(TokenBody { body: sealed, content_type: if is_bare { BARE_TYPES[0] } else { "application/json" } })
+    }
+
+    /// Sets the header in which Visa expects the name of the key; a request without a body has it too, for its answer.
+    pub(super) fn name_key(&self, headers: &mut HeaderMap, recipient: &Recipient) {
+        if self.mle.policy.profile.name() != "visa" {
+            return;
+        }
+        headers.remove(KEY_ID);
+        if let Some(kid) = recipient.key(self.authority.now_ms()).and_then(|key| HeaderValue::from_str(key.kid()).ok())
+        {
+            headers.insert(KEY_ID, kid);
+        }
+    }
+
+    /// Counts a request that was signed, and the use of its key.
+    pub(super) fn count_signature(&self, kid: Option<&str>) {
+        if let Some(kid) = kid {
+            counter!("sealway_mle_key_uses_total", "kid" => kid.to_owned()).increment(1);
+        }
+        self.count("sign");
     }
 
     fn count(&self, step: &'static str) {

@@ -4,6 +4,7 @@
 mod keys;
 mod message;
 mod pool;
+mod sign;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use sealway_exchange::Sessions;
 use sealway_exchange::headers::remove_where;
 use sealway_exchange::timing::ServerTiming;
+use sealway_proto::mle::sign::WebOrigin;
 use sealway_proto::mle::{FieldRule, Message, Profile, Scalars};
 use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::http::share::Share;
@@ -27,8 +29,10 @@ use sealway_sessions::answer::{Form, busy, plain_error, rejected};
 use serde::{Deserialize, Serialize};
 
 pub use self::keys::jose_provider;
-pub(crate) use self::keys::{KeyFiles, KeyRing, Opening, Recipient};
+pub(crate) use self::keys::{KeyAlg, KeyFiles, KeyRing, Opening, Recipient};
 use self::message::{Fault, SealFault, TokenBody};
+use self::sign::Signer;
+pub(crate) use self::sign::{Scheme, SignPolicy};
 use crate::body::keeping;
 use crate::config::RequestLimits;
 use crate::route::Forward;
@@ -99,6 +103,8 @@ pub struct MlePolicy {
     pub(crate) plain_answers: PlainAnswers,
     /// True if a token that came before is rejected.
     pub(crate) refuses_replays: bool,
+    /// The signature of requests that are sealed.
+    pub(crate) sign: Option<SignPolicy>,
 }
 
 /// A route for messages of a scheme.
@@ -107,23 +113,27 @@ pub struct Mle {
     policy: MlePolicy,
     open: Opening,
     seal: Vec<Recipient>,
+    sign: Option<Signer>,
 }
 
 impl Mle {
-    /// Creates the route with its keys, the window of times, and the longest token in bytes.
+    /// Creates the route with its keys, the servers of its upstream, the window of times, and the longest token in bytes.
     ///
     /// # Errors
-    /// Two keys that open have one kid.
+    /// The setting at fault below `mle`, and what is wrong with it: two keys that open have one kid, or a secret cannot be read.
     pub(crate) fn new(
         mut policy: MlePolicy,
         ring: &KeyRing,
+        servers: &[WebOrigin],
         replay: &ReplayPolicy,
         token_len_max: usize,
-    ) -> Result<Mle, String> {
+    ) -> Result<Mle, (String, String)> {
         policy.profile = policy.profile.with_replay(*replay).with_token_len_max(token_len_max);
-        let open = ring.opening(&policy.open)?;
+        let open = ring.opening(&policy.open).map_err(|why| ("open".to_owned(), why))?;
+        let answer_kid = policy.open.first().and_then(|name| ring.opening_kid(name)).map(str::to_owned);
+        let sign = policy.sign.as_ref().map(|sign| Signer::new(sign, ring, servers, answer_kid)).transpose()?;
         let seal = policy.seal.iter().map(|(caller, names)| ring.recipient(caller.clone(), names)).collect();
-        Ok(Mle { policy, open, seal })
+        Ok(Mle { policy, open, seal, sign })
     }
 
     /// Returns whether a request in clear would be wrong on the other side of the route.
@@ -256,6 +266,7 @@ impl Exchange<'_> {
     ) -> Result<Response<Body>, Fault> {
         let recipient = self.mle.seal.first().ok_or(Fault::Caller)?;
         let method = parts.method.clone();
+        self.name_key(&mut parts.headers, recipient);
         let sent = if body.is_empty() {
             None
         } else {
@@ -317,7 +328,13 @@ impl Exchange<'_> {
         // The body is here whole, and a part of an answer cannot be sealed.
         parts.headers.remove(EXPECT);
         parts.headers.remove(RANGE);
-        let request = Request::from_parts(parts, full(body.unwrap_or_default()));
+        let body = body.unwrap_or_default();
+        // Last, so that nothing changes what the signature covers; `Host` is the upstream's.
+        if let Some(signer) = &self.mle.sign {
+            let kid = signer.sign(&mut parts, &body, self.authority.now_ms()).await?;
+            self.count_signature(kid);
+        }
+        let request = Request::from_parts(parts, full(body));
         let mut answer = self.forward.upstream.call(request).await.map_err(Fault::Upstream)?;
         policy.headers.to_client(answer.headers_mut());
         let (parts, body) = answer.into_parts();

@@ -76,6 +76,11 @@ impl ServerAddress {
         &self.text
     }
 
+    /// Returns the host of a URL of the server, with its port if it is written; `None` for a socket, which has none.
+    pub(crate) fn url_authority(&self) -> Option<&str> {
+        matches!(self.place, Place::Tcp { .. }).then(|| self.authority.as_str())
+    }
+
     /// True if both are the same server, in whatever spelling.
     pub fn is_same(&self, other: &ServerAddress) -> bool {
         self.place == other.place && self.is_tls() == other.is_tls()

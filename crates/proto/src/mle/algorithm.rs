@@ -1,4 +1,4 @@
-//! The closed lists of algorithms (RFC 7518 sections 4 and 5). What is not here does not exist in this crate: RSA1_5, PBES2,
+//! The closed lists of algorithms (RFC 7518 sections 3 to 5). What is not here does not exist in this crate: RSA1_5, PBES2,
 //! A128GCMKW and its sisters, and `none`. SPEC mle.md#algorithms
 
 use core::fmt;
@@ -70,6 +70,18 @@ registered! {
         A192CbcHs384 = "A192CBC-HS384";
         /// AES-256-CBC with HMAC-SHA-512 (RFC 7518 section 5.2.5).
         A256CbcHs512 = "A256CBC-HS512";
+    }
+}
+
+registered! {
+    /// The algorithm of a signature (RFC 7518 section 3).
+    JwsAlg {
+        /// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518 section 3.3).
+        Rs256 = "RS256";
+        /// RSASSA-PSS with SHA-256 and a salt of 32 bytes (RFC 7518 section 3.5).
+        Ps256 = "PS256";
+        /// ECDSA on P-256 with SHA-256 (RFC 7518 section 3.4).
+        Es256 = "ES256";
     }
 }
 

@@ -17,7 +17,7 @@ pub const HEADER_LEN_MAX: usize = 4 * 1024;
 pub const KID_LEN_MAX: usize = 256;
 
 /// Parameters that carry key material or name a place to fetch it. Nothing that a token names is fetched.
-const KEY_PARAMS: [&str; 5] = ["jku", "jwk", "x5u", "x5c", "x5t"];
+pub(super) const KEY_PARAMS: [&str; 5] = ["jku", "jwk", "x5u", "x5c", "x5t"];
 /// Parameters of key agreement (RFC 7518 section 4.6.1), for `ECDH-ES` alone.
 const AGREEMENT_PARAMS: [&str; 3] = ["epk", "apu", "apv"];
 /// Parameters of algorithms that do not exist here (RFC 7518 sections 4.7 and 4.8).
@@ -52,13 +52,13 @@ pub struct Header {
 }
 
 /// Members of one object by name, each at most once.
-struct Members<'a> {
-    text: Text<'a>,
+pub(super) struct Members<'a> {
+    pub(super) text: Text<'a>,
     list: Vec<(Cow<'a, str>, Range<usize>)>,
 }
 
 impl<'a> Members<'a> {
-    fn read(text: Text<'a>, of: &Range<usize>) -> Result<Members<'a>, Refusal> {
+    pub(super) fn read(text: Text<'a>, of: &Range<usize>) -> Result<Members<'a>, Refusal> {
         if !text.is_object(of) {
             return Err(Refusal::new(Class::Header, "the header is not a JSON object"));
         }
@@ -74,12 +74,12 @@ impl<'a> Members<'a> {
         Ok(Members { text, list })
     }
 
-    fn get(&self, name: &str) -> Option<&Range<usize>> {
+    pub(super) fn get(&self, name: &str) -> Option<&Range<usize>> {
         self.list.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
     /// Returns a member that must be a string if it is there.
-    fn string(&self, name: &'static str, class: Class) -> Result<Option<Cow<'a, str>>, Refusal> {
+    pub(super) fn string(&self, name: &'static str, class: Class) -> Result<Option<Cow<'a, str>>, Refusal> {
         let Some(value) = self.get(name) else { return Ok(None) };
         match self.text.string(value) {
             Some(text) => Ok(Some(text)),
@@ -136,7 +136,7 @@ impl Header {
     }
 }
 
-fn kid(members: &Members<'_>) -> Result<Option<String>, Refusal> {
+pub(super) fn kid(members: &Members<'_>) -> Result<Option<String>, Refusal> {
     let kid = members.string("kid", Class::Kid)?;
     match kid {
         Some(kid) if kid.is_empty() || kid.len() > KID_LEN_MAX => {

@@ -52,14 +52,7 @@ impl OpeningKey {
         let key = provider.rsa_private(alg, &pkcs8);
         // The library says nothing of why: a key that is too short for it is read for its public half alone.
         let key = key.map_err(|_| rsa_defect(&pkcs8).unwrap_or(KeyError::Der))?;
-        let mut public = Public::spki(&key.public_spki().map_err(|_| KeyError::Der)?)?;
-        if let Some(certificate) = certificate {
-            let from = Public::load(certificate)?;
-            if from.modulus != public.modulus || from.exponent != public.exponent {
-                return Err(KeyError::Mismatch);
-            }
-            public = from;
-        }
+        let public = Public::spki(&key.public_spki().map_err(|_| KeyError::Der)?)?.with_certificate(certificate)?;
         OpeningKey::of_public(alg, &public, kid, provider, OpeningMaterial::Local(key))
     }
 

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-use super::algorithm::Alg;
+use super::algorithm::{Alg, JwsAlg};
 use super::der::{BIT_STRING, Der, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, unsigned};
 
 /// Largest input of a key, in bytes.
@@ -61,6 +61,12 @@ pub enum KeyError {
     /// The algorithm does not belong to this kind of key.
     #[error("{0} is not an algorithm of this kind of key")]
     Algorithm(Alg),
+    /// The algorithm does not belong to this kind of signing key.
+    #[error("{0} is not an algorithm of this kind of key")]
+    JwsAlgorithm(JwsAlg),
+    /// The key is not a key on P-256.
+    #[error("the key is not one on P-256, in PKCS#8 if it is private")]
+    Curve,
     /// A shared key has a length that is not its algorithm's.
     #[error("the shared key has {0} bytes, and its algorithm needs {1}")]
     SharedLength(usize, usize),
@@ -152,6 +158,17 @@ impl Public {
         let (modulus, exponent) = rsa_public(key).ok_or(KeyError::Der)?;
         check_rsa(modulus, exponent)?;
         Ok(Public { spki: der.to_vec(), modulus: modulus.to_vec(), exponent: exponent.to_vec(), certificate: None })
+    }
+
+    /// Returns the key with its certificate, if there is one.
+    ///
+    /// # Errors
+    /// [`KeyError::Mismatch`] if the certificate is another key's; what is wrong with it.
+    pub(super) fn with_certificate(self, certificate: Option<&[u8]>) -> Result<Public, KeyError> {
+        let Some(certificate) = certificate else { return Ok(self) };
+        let from = Public::load(certificate)?;
+        let is_same = from.modulus == self.modulus && from.exponent == self.exponent;
+        if is_same { Ok(from) } else { Err(KeyError::Mismatch) }
     }
 
     /// Returns the length of the modulus in bytes, which is that of an encrypted key.
@@ -287,15 +304,28 @@ pub(super) fn private_pkcs8(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError
 
 /// Finds the defect of a PKCS#8 private key that the library rejected, by its modulus and public exponent.
 pub(super) fn rsa_defect(pkcs8: &[u8]) -> Option<KeyError> {
-    let mut outer = Der::sequence(pkcs8)?;
-    outer.unsigned()?;
-    let algorithm = Der(outer.take(SEQUENCE)?).take(OID)?;
+    let (algorithm, mut key) = private_info(pkcs8)?;
     if algorithm != RSA_ENCRYPTION {
         return Some(KeyError::Kind);
     }
+    check_rsa(key.unsigned()?, key.unsigned()?).err()
+}
+
+/// Returns the modulus of an RSA private key, PKCS#8 or PKCS#1, PEM or DER, by which it is known in whatever form; `None` for another key.
+pub fn rsa_modulus(private: &[u8]) -> Option<Vec<u8>> {
+    let pkcs8 = private_pkcs8(private).ok()?;
+    let (algorithm, mut key) = private_info(&pkcs8)?;
+    if algorithm == RSA_ENCRYPTION { key.unsigned().map(<[u8]>::to_vec) } else { None }
+}
+
+/// Returns the algorithm of a PKCS#8 private key, and the integers of its key behind the version.
+fn private_info(pkcs8: &[u8]) -> Option<(&[u8], Der<'_>)> {
+    let mut outer = Der::sequence(pkcs8)?;
+    outer.unsigned()?;
+    let algorithm = Der(outer.take(SEQUENCE)?).take(OID)?;
     let mut key = Der::sequence(outer.take(OCTET_STRING)?)?;
     key.unsigned()?;
-    check_rsa(key.unsigned()?, key.unsigned()?).err()
+    Some((algorithm, key))
 }
 
 /// Returns whether DER begins like a PKCS#8 or PKCS#1 private key: a sequence that begins with the integer 0.

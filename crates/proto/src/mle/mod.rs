@@ -5,7 +5,7 @@
 //! [`seal`](seal::seal) makes a token. [`body`] puts tokens into bodies and takes them out.
 //!
 //! A token says who can read it, never who wrote it: anybody can make one with the public key. The sender is authenticated
-//! elsewhere, before a token is opened.
+//! elsewhere, before a token is opened. [`sign`] has the signatures that schemes want over a request after it was sealed.
 //!
 //! This module does not know routes, callers, HTTP, files, or which crypto library is below it.
 
@@ -26,9 +26,10 @@ pub mod path;
 pub mod profile;
 pub mod refusal;
 pub mod seal;
+pub mod sign;
 mod splice;
 
-pub use algorithm::{Alg, Enc};
+pub use algorithm::{Alg, Enc, JwsAlg};
 pub use body::{Field, FieldRule, Scalars};
 pub use crypto::JoseProvider;
 pub use json::DEPTH_MAX;

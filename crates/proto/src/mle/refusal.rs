@@ -62,6 +62,8 @@ classes! {
     Tag = "tag";
     /// The body, or a decrypted value, is not the JSON that the profile needs.
     Json = "json";
+    /// The signature does not verify, is absent, or is not of the key's algorithm; or a request cannot be signed.
+    Signature = "signature";
     /// The message was received before.
     Replayed = "replayed";
 }

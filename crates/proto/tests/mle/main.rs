@@ -9,5 +9,6 @@ mod mutation;
 mod replay;
 mod round_trip;
 mod setup;
+mod sign;
 mod vectors;
 mod wycheproof;
