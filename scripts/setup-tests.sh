@@ -258,7 +258,7 @@ done
 go version -m "$venv/bin/zlint" | grep "zlint/v3[[:space:]]$zlint_version" >/dev/null || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
 "$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
 "$venv/mle/bin/python" -c 'import client_encryption.jwe_encryption, jwcrypto.jwe' || fail "the Python packages mastercard-client-encryption and jwcrypto do not load: remove $mle_stamp and run this again."
-(cd tests/mle_clients/node && node --input-type=module -e 'import "jose"; import "mastercard-client-encryption"; import "cybersource-rest-client"') || fail "the packages of tests/mle_clients/node do not load: remove its node_modules and run this again."
+(cd tests/mle_clients/node && node --input-type=module -e 'import "jose"; import "mastercard-client-encryption"; import "mastercard-oauth1-signer"; import "cybersource-rest-client"') || fail "the packages of tests/mle_clients/node do not load: remove its node_modules and run this again."
 "$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | sed -n 1p) || fail "cargo-nextest does not run from $venv."
 mdbook=$("$venv/bin/mdbook" --version) || fail "mdbook does not run from $venv."
