@@ -4,9 +4,6 @@ import { type MleClass, MleRefusal } from "./refusal.js";
 
 /** Deepest nesting of arrays and objects. */
 const DEPTH_MAX = 64;
-/** Each escape of a checked text; the group is half of a surrogate pair, which is no character. */
-const ESCAPE =
-  /\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)/g;
 
 /**
  * Reads the members of an object: its names without their escapes, and the text of each value.
@@ -42,8 +39,24 @@ function isJson(text: string): boolean {
   } catch {
     return false;
   }
-  for (const [, half] of text.matchAll(ESCAPE)) if (half !== undefined) return false;
-  return true;
+  return !hasHalf(text);
+}
+
+/** True if a text that is JSON has half of a surrogate pair, which is no character. */
+function hasHalf(text: string): boolean {
+  const code = (at: number) => Number.parseInt(text.slice(at + 2, at + 6), 16);
+  let at = text.indexOf("\\u");
+  while (at >= 0) {
+    const isEscape = slashesBefore(text, at) % 2 === 0;
+    const isSurrogate = isEscape && code(at) >> 11 === 0xd800 >> 11;
+    if (isSurrogate) {
+      const isPair =
+        code(at) < 0xdc00 && text.startsWith("\\u", at + 6) && code(at + 6) >> 10 === 0xdc00 >> 10;
+      if (!isPair) return true;
+    }
+    at = text.indexOf("\\u", at + (isSurrogate ? 12 : 2));
+  }
+  return false;
 }
 
 /** Finds the members of the outermost object of a text that is yet to be checked; none if it is nested too deep. */
@@ -74,10 +87,13 @@ function scan(text: string): [name: string, value: string][] | undefined {
 
 /** Returns the index behind the last quote of a string. */
 function endOfString(text: string, begin: number): number {
-  for (let at = text.indexOf('"', begin + 1); at >= 0; at = text.indexOf('"', at + 1)) {
-    let slashes = 0;
-    while (text[at - 1 - slashes] === "\\") slashes += 1;
-    if (slashes % 2 === 0) return at + 1;
-  }
+  for (let at = text.indexOf('"', begin + 1); at >= 0; at = text.indexOf('"', at + 1))
+    if (slashesBefore(text, at) % 2 === 0) return at + 1;
   return text.length;
+}
+
+function slashesBefore(text: string, at: number): number {
+  let slashes = 0;
+  while (text[at - 1 - slashes] === "\\") slashes += 1;
+  return slashes;
 }

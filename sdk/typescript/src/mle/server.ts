@@ -15,7 +15,7 @@ import { Room } from "../server/room.js";
 import { ruleFor } from "../server/route.js";
 import type { Bytes } from "../wire/bytes.js";
 import { wants } from "../wire/error.js";
-import { firstOf, type HeaderList } from "../wire/headers.js";
+import { firstOf, type HeaderList, valuesOf } from "../wire/headers.js";
 import { MleCodec, type MleOptions, tokenOf } from "./codec.js";
 import type { MleMessage, MleProfile } from "./profile.js";
 import { MleRefusal } from "./refusal.js";
@@ -262,7 +262,7 @@ export function plainHeaders(headers: HeaderList): [string, string][] {
 }
 
 function isCompressed(headers: HeaderList): boolean {
-  return !/^(?:identity)?$/i.test(firstOf(headers, "Content-Encoding") ?? "");
+  return valuesOf(headers, "Content-Encoding").some((coding) => !/^(?:identity)?$/i.test(coding));
 }
 
 function copyOf(headers: HeaderList): [string, string][] {

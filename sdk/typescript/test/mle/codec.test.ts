@@ -112,6 +112,8 @@ describe("wrong tokens", () => {
     ["a name in another member twice is fine", "opened", withMember('"a":{"b":1,"b":2}')],
     ["half of a surrogate pair", "header", withMember('"a":"\\ud83d"')],
     ["a surrogate pair is fine", "opened", withMember('"a":"\\ud83d\\ude00 \\\\ud83d"')],
+    ["half of a pair behind an escaped backslash", "header", withMember('"a":"\\\\ud83d\\ude00"')],
+    ["two first halves", "header", withMember('"a":"\\ud83d\\ud83d\\ude00"')],
     ["a raw control character in a name", "header", withMember('"a\n":1')],
     ["nesting of 64", "opened", withMember(nested(63))],
     ["nesting of 65", "header", withMember(nested(64))],
