@@ -16,7 +16,7 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-function binary(): string {
+export function binary(): string {
   const built = fileURLToPath(new URL("../../../target/debug/sealway", import.meta.url));
   const path = process.env["SEALWAY_BIN"] || built;
   if (!existsSync(path)) throw new Error(`${path} is not there: build sealway, or set SEALWAY_BIN`);

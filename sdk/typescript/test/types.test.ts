@@ -49,6 +49,9 @@ it("parts for Node need the types of Node, and not those of the DOM", { timeout:
     cpSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), { recursive: true });
   }
   expect(
-    check("node", "sealway", "sealway/server", "sealway/redis", "sealway-channel", "sealway-broker"),
+    check(
+      "node",
+      ...["sealway", "sealway/server", "sealway/redis", "sealway/mle", "sealway-channel", "sealway-broker"],
+    ),
   ).toBe("");
 });

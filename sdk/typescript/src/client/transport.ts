@@ -34,10 +34,13 @@ export interface Pace {
 /** Codes of causes that stand for a connection, or its TLS, that was never established. */
 const UNCONNECTED = /CONNECT_TIMEOUT|CERT|UNABLE_TO|WRONG_VERSION/;
 
-export class Transport {
-  readonly #settings: Settings;
+/** The settings that requests need. */
+export type TransportSettings = Pick<Settings, "fetch" | "headTimeoutMs" | "idleTimeoutMs" | "onMetrics">;
 
-  constructor(settings: Settings) {
+export class Transport {
+  readonly #settings: TransportSettings;
+
+  constructor(settings: TransportSettings) {
     this.#settings = settings;
   }
 
@@ -150,13 +153,13 @@ export class HttpResponse implements ResponseHead {
 class Watch {
   readonly #controller = new AbortController();
   readonly #host: string;
-  readonly #timeouts: Settings;
+  readonly #timeouts: TransportSettings;
   readonly #endsAt: number;
   readonly #callers: AbortSignal | undefined;
   readonly #onAbort = (): void => this.#controller.abort(this.#callers?.reason);
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(host: string, timeouts: Settings, { signal, endsAt = Infinity }: HttpRequest) {
+  constructor(host: string, timeouts: TransportSettings, { signal, endsAt = Infinity }: HttpRequest) {
     this.#host = host;
     this.#timeouts = timeouts;
     this.#endsAt = endsAt;

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SealwayError } from "../wire/error.js";
 import { collect } from "./body.js";
-import { Gate } from "./gate.js";
+import { Gate, type Opener } from "./gate.js";
 import type { Caller } from "./headers.js";
 import { handOver, headersOf, incomingOf, leaveRest, sealResponse, send, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
@@ -29,13 +29,17 @@ export type Middleware = (
  * parsed if it is JSON, a text if it is one, else bytes.
  */
 export function sealedExpress(options: ServerOptions): Middleware {
-  const gate = new Gate(options, true);
+  return expressOf(new Gate(options, true));
+}
+
+/** Makes middleware of what opens requests. */
+export function expressOf(gate: Opener): Middleware {
   return (request, response, next) => {
     handle(gate, request, response).then((isNext) => isNext && next(), next);
   };
 }
 
-async function handle(gate: Gate, request: SealedMessage, response: ServerResponse): Promise<boolean> {
+async function handle(gate: Opener, request: SealedMessage, response: ServerResponse): Promise<boolean> {
   const opened = await gate.open(incomingOf(request, request.originalUrl ?? request.url ?? "/"));
   if (opened.kind === "plain") {
     stripHeaders(request, gate.settings.trustForwarded);
@@ -48,7 +52,7 @@ async function handle(gate: Gate, request: SealedMessage, response: ServerRespon
   }
   const { call } = opened;
   handOver(request, response, call);
-  request.sealway = call.caller;
+  if (call.caller !== undefined) request.sealway = call.caller;
   // A later Node may have a getter of this name.
   Object.defineProperty(request, "signal", { value: call.signal, configurable: true });
   try {

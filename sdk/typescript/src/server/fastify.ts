@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import type { AnswerBody } from "./body.js";
-import { Gate, type GateAnswer, type OpenCall } from "./gate.js";
+import { Gate, type GateAnswer, type OpenCall, type Opener } from "./gate.js";
 import { type Caller, isOfPages } from "./headers.js";
 import { dropAsides, handOver, headersOf, incomingOf, leaveRest, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
@@ -30,16 +30,33 @@ interface Reply {
   readonly raw: ServerResponse;
 }
 
-const calls = new WeakMap<IncomingMessage, OpenCall>();
+const callers = new WeakMap<IncomingMessage, Caller>();
 
 /** Returns the caller of a sealed request, and nothing for a plain one. `request` is Fastify's. */
 export function sealedCaller(request: { readonly raw: IncomingMessage }): Caller | undefined {
-  return calls.get(request.raw)?.caller;
+  return callers.get(request.raw);
 }
 
 /** The plugin: `app.register(sealedFastify, options)`. Routes are looked up by path in `options`, not in Fastify. */
 export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (error?: Error) => void): void {
-  const gate = new Gate(options);
+  addHooks(app, new Gate(options));
+  done();
+}
+
+// Not encapsulated: the hooks are for all routes of the application.
+unencapsulated(sealedFastify, "sealway");
+
+/** Has a plugin's hooks apply to all routes of the application that registers it. */
+export function unencapsulated(plugin: object, name: string): void {
+  Object.assign(plugin, {
+    [Symbol.for("skip-override")]: true,
+    [Symbol.for("fastify.display-name")]: name,
+  });
+}
+
+/** Adds the hooks of what opens requests. */
+export function addHooks(app: FastifyLike, gate: Opener): void {
+  const calls = new WeakMap<IncomingMessage, OpenCall<Caller | undefined>>();
   app.addHook("preParsing", async (request: Request, reply: Reply, payload: unknown) => {
     const opened = await gate.open(incomingOf(request.raw, request.originalUrl));
     if (opened.kind === "plain") {
@@ -53,6 +70,7 @@ export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (e
     }
     const { call } = opened;
     calls.set(request.raw, call);
+    if (call.caller !== undefined) callers.set(request.raw, call.caller);
     handOver(request.raw, reply.raw, call);
     dropAsides(reply.raw);
     // Fastify would name them in a header, too.
@@ -76,18 +94,11 @@ export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (e
     const answer = await call.seal(reply.statusCode, headersOf(reply.getHeaders()), answering(payload));
     return put(reply, answer);
   });
-  done();
 }
 
-// Not encapsulated: the hooks are for all routes of the application.
-Object.assign(sealedFastify, {
-  [Symbol.for("skip-override")]: true,
-  [Symbol.for("fastify.display-name")]: "sealway",
-});
-
 /** True if a message is JSON by its wire, and empty: Fastify would reject it before the handler runs. */
-function isEmptyJson({ caller, body }: OpenCall): boolean {
-  return caller.wire !== 3 && body === undefined;
+function isEmptyJson({ caller, body }: OpenCall<Caller | undefined>): boolean {
+  return caller !== undefined && caller.wire !== 3 && body === undefined;
 }
 
 function put(reply: Reply, answer: GateAnswer): unknown {

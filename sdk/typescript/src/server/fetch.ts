@@ -1,6 +1,6 @@
 /** Sealed handlers in the style of `fetch`: a `Request` in, a `Response` out. */
 
-import { Gate, type GateAnswer, type GateRequest } from "./gate.js";
+import { Gate, type GateAnswer, type GateRequest, type Opener } from "./gate.js";
 import { type Caller, isStripped } from "./headers.js";
 import type { ServerOptions } from "./options.js";
 
@@ -12,7 +12,11 @@ export function sealedFetch(
   options: ServerOptions,
   handler: FetchHandler,
 ): (request: Request) => Promise<Response> {
-  const gate = new Gate(options);
+  return handlerOf(new Gate(options), handler);
+}
+
+/** Puts what opens requests in front of a handler. */
+export function handlerOf(gate: Opener, handler: FetchHandler): (request: Request) => Promise<Response> {
   return async (request) => {
     const opened = await gate.open(incomingOf(request));
     if (opened.kind === "refused") return responseOf(opened.answer);

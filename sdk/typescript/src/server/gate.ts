@@ -20,9 +20,9 @@ export interface GateRequest {
   readonly remote?: string | undefined;
 }
 
-/** An opened request that is no replay. `seal` or `drop` releases its resources. */
-export interface OpenCall {
-  readonly caller: Caller;
+/** An opened request that is no replay. `seal` or `drop` releases its resources. `C` is none where the protocol knows no caller. */
+export interface OpenCall<C = Caller> {
+  readonly caller: C;
   /** Headers for the handler. */
   readonly headers: [string, string][];
   /** None where the message has no body. It throws {@link SealwayError} where the rest does not open. */
@@ -43,12 +43,19 @@ export interface GateAnswer {
 }
 
 /** Result of opening a request: `plain` (pass it on), `refused` (send the answer), or `opened` (call the handler). */
-export type GateOutcome =
+export type GateOutcome<C = Caller> =
   | { readonly kind: "plain" }
   | { readonly kind: "refused"; readonly answer: GateAnswer }
-  | { readonly kind: "opened"; readonly call: OpenCall };
+  | { readonly kind: "opened"; readonly call: OpenCall<C> };
 
-export class Gate {
+/** Opens requests for the middleware: a {@link Gate}, or what opens messages of another form. */
+export interface Opener {
+  readonly settings: Pick<ServerSettings, "trustForwarded">;
+  /** It never throws for what a peer sends. */
+  open(incoming: GateRequest): Promise<GateOutcome<Caller | undefined>>;
+}
+
+export class Gate implements Opener {
   readonly settings: ServerSettings;
   readonly #holdsWhole: boolean;
   readonly #room: Room;

@@ -18,9 +18,13 @@ export function incomingOf(request: IncomingMessage, target: string): GateReques
   return { method, target, headers: pairsOf(rawHeaders), body: request, remote: socket.remoteAddress };
 }
 
+/** Requests whose headers are a middleware's: another one in the chain lets them be. */
+const opened = new WeakSet<IncomingMessage>();
+
 /** Puts the headers that a handler may see in the place of those that came, and drops the call once its client is gone. */
-export function handOver(request: IncomingMessage, response: ServerResponse, call: OpenCall): void {
+export function handOver(request: IncomingMessage, response: ServerResponse, call: OpenCall<unknown>): void {
   onceClosed(response, () => call.drop());
+  opened.add(request);
   const { headers } = call;
   replaceRaw(request, headers);
   const joined = [...grouped(headers)].map(([name, values]) => [
@@ -46,6 +50,7 @@ function grouped(headers: HeaderList): Map<string, string[]> {
 
 /** Removes from a request that is not sealed the headers that its handler must not see. */
 export function stripHeaders(request: IncomingMessage, trustForwarded: boolean): void {
+  if (opened.has(request)) return;
   for (const name of Object.keys(request.headers))
     if (isStripped(name, trustForwarded)) delete request.headers[name];
   const kept = pairsOf(request.rawHeaders).filter(([name]) => !isStripped(name, trustForwarded));
@@ -175,7 +180,7 @@ export function dropAsides(response: ServerResponse): void {
 }
 
 /** Has all that a handler writes to a response sealed on its way out. */
-export function sealResponse(response: ServerResponse, call: OpenCall): void {
+export function sealResponse(response: ServerResponse, call: OpenCall<unknown>): void {
   dropAsides(response);
   const { writeHead, write, end, flushHeaders } = response;
   const raw: RawResponse = {

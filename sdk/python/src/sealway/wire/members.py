@@ -41,7 +41,7 @@ def _integer(text: str) -> int | Number:
     return int(text) if len(text) <= 20 else Number(text)
 
 
-def _depth_exceeds(text: str, most: int) -> bool:
+def depth_exceeds(text: str, most: int) -> bool:
     """Returns True if brackets nest deeper, without recursion. The parser finds malformed text."""
     depth = 0
     for token in _BRACKETS.finditer(text):
@@ -68,7 +68,7 @@ def parse_json(data: bytes, is_server: bool = True) -> Any:
     """
     try:
         text = data.decode("utf-8")
-        if _depth_exceeds(text, NESTING_MAX):
+        if depth_exceeds(text, NESTING_MAX):
             raise ProtocolError("json_invalid")
         value = json.loads(text, parse_float=Number, parse_int=_integer, parse_constant=_no_constant)
     except (ValueError, RecursionError):
