@@ -158,7 +158,7 @@ func TestAClientAndAServerOfEveryProfileExchangeOverHTTP(t *testing.T) {
 				t.Errorf("%s: %v", profile.Name(), s.seen)
 			}
 			for _, sent := range caught.bodies {
-				if bytes.Contains(sent, []byte("4111")) || !profile.IsToken(mle.Request, http.Header{"Content-Type": {profile.MediaType(mle.Request)}}, sent) && !profile.IsToken(mle.Answer, http.Header{"Content-Type": {profile.MediaType(mle.Answer)}}, sent) {
+				if bytes.Contains(sent, []byte("4111111111111111")) || !profile.IsToken(mle.Request, http.Header{"Content-Type": {profile.MediaType(mle.Request)}}, sent) && !profile.IsToken(mle.Answer, http.Header{"Content-Type": {profile.MediaType(mle.Answer)}}, sent) {
 					t.Fatalf("%s: %.80s was sent", profile.Name(), sent)
 				}
 			}
@@ -244,7 +244,7 @@ func TestEveryWrongTokenHasOneAnswerAndReachesNoHandler(t *testing.T) {
 		}
 	}
 	for _, refusal := range s.refusals {
-		if refusal.Wire != 0 || strings.Contains(refusal.Err.Error(), "4111") {
+		if refusal.Wire != 0 || strings.Contains(refusal.Err.Error(), "4111111111111111") {
 			t.Error(refusal)
 		}
 	}
@@ -320,7 +320,7 @@ func TestAServerThatCannotServeATokenSaysSo(t *testing.T) {
 	} {
 		s := newMLEService(t, mle.MastercardJWE(), c.change, c.handler)
 		status, answer := s.post(t, s.sealed(mleText))
-		if status != c.status || answer != `{"error":"`+c.answer+`"}` || s.served.Load() != c.served || strings.Contains(answer, "4111") {
+		if status != c.status || answer != `{"error":"`+c.answer+`"}` || s.served.Load() != c.served || strings.Contains(answer, "4111111111111111") {
 			t.Errorf("%s: %d %s, served %d", name, status, answer, s.served.Load())
 		}
 	}
@@ -396,7 +396,7 @@ func TestAClientRejectsWhatIsNoAnswerOfItsProfile(t *testing.T) {
 			continue
 		}
 		var failed *Error
-		if c.want == nil || !errors.As(err, &failed) || failed.Retryable || failed.Stage != StageCall || failed.Remedy() == "" || strings.Contains(err.Error(), "4111") ||
+		if c.want == nil || !errors.As(err, &failed) || failed.Retryable || failed.Stage != StageCall || failed.Remedy() == "" || strings.Contains(err.Error(), "4111111111111111") ||
 			c.want != errRedirected && !errors.Is(err, c.want) || c.want == errRedirected && failed.Code != codeRedirected {
 			t.Errorf("%s: %v", c.name, err)
 		}

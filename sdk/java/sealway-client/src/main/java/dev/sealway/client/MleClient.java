@@ -1,6 +1,7 @@
 package dev.sealway.client;
 
 import dev.sealway.mle.Message;
+import dev.sealway.mle.MleException;
 import dev.sealway.mle.OpeningKeys;
 import dev.sealway.mle.Plaintext;
 import dev.sealway.mle.Profile;
@@ -135,7 +136,7 @@ public final class MleClient {
     /** Sends a request and returns its answer.
      *
      * @throws dev.sealway.wire.SealwayException as a {@link UsageException} if nothing was sent, a {@link TransportException} if no answer came, a
-     *     {@link ProblemException} for an answer in clear, a {@link dev.sealway.mle.MleException} for a token that does not open */
+     *     {@link ProblemException} for an answer in clear, a {@link MleException} for a token that does not open */
     public MleAnswer send(SealedRequest request) {
         Duration total = request.totalTimeout() == null ? options.totalTimeout : request.totalTimeout();
         Transport.WholeAnswer answer = transport.send(Stage.CALL, outgoing(request), Transport.Deadline.in(total));
@@ -147,9 +148,14 @@ public final class MleClient {
         if (!isToken || coding != null && !coding.equalsIgnoreCase("identity")) {
             throw ProblemException.of(Stage.CALL, Settings.host(url), answer.status(), answer.body());
         }
-        Unreplayed<Plaintext> guarded = Tokens.open(answer.body(), answer.headers(), profile, Message.ANSWER, options.open, options.clock.millis(), random);
-        // An answer belongs to the connection of its request: there is no claim to reserve.
-        byte[] plaintext = guarded.release(Fresh.granted(guarded.claim())).bytes();
+        byte[] plaintext;
+        try {
+            Unreplayed<Plaintext> guarded = Tokens.open(answer.body(), answer.headers(), profile, Message.ANSWER, options.open, options.clock.millis(), random);
+            // An answer belongs to the connection of its request: there is no claim to reserve.
+            plaintext = guarded.release(Fresh.granted(guarded.claim())).bytes();
+        } catch (MleException refused) {
+            throw refused.at(Settings.host(url));
+        }
         return new MleAnswer(answer.status(), plainHeaders(answer.headers()), plaintext, true);
     }
 

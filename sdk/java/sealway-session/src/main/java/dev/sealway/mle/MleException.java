@@ -2,6 +2,7 @@ package dev.sealway.mle;
 
 import dev.sealway.wire.Blame;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Stage;
 import java.util.Locale;
 
 /** A rejected message of a card scheme. Its text is for the log: it holds no plaintext, no key and no token, and a text of the peer only cut to 64
@@ -57,6 +58,18 @@ public final class MleException extends SealwayException {
     MleException(Reason reason, String detail) {
         super("mle: " + reason.text() + ": " + detail, null);
         this.reason = reason;
+    }
+
+    private MleException(MleException cause, String host) {
+        super(Stage.CALL, host, false, message("unsealable", null, host, cause.getMessage() + "."), cause);
+        this.reason = cause.reason;
+    }
+
+    /** Returns this error of an answer, with the host and the remedy.
+     *
+     * @param host and port that answered */
+    public MleException at(String host) {
+        return new MleException(this, host);
     }
 
     /** Returns the class, for logs and metrics and never for the peer. */

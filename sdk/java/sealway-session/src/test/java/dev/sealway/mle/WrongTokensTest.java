@@ -215,7 +215,7 @@ class WrongTokensTest {
         for (Wrong wrong : cases) {
             MleException refused = assertThrows(MleException.class, () -> open(wrong.token(), profile, Message.REQUEST, keys, NOW_MS), wrong.name());
             assertEquals(wrong.reason(), refused.reason(), wrong.name() + ": " + refused.getMessage());
-            assertFalse(refused.getMessage().contains("4111") || refused.getMessage().length() > 500 || refused.getMessage().matches("(?s).*[\\n\\x00].*"),
+            assertFalse(refused.getMessage().contains("4111111111111111") || refused.getMessage().length() > 500 || refused.getMessage().matches("(?s).*[\\n\\x00].*"),
                     refused.getMessage());
         }
         cases.clear();
