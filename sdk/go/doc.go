@@ -8,6 +8,9 @@
 //   - wire: names of headers, identifiers, stamps, nonces, frames, problems
 //   - crypto: the cryptographic primitives
 //   - session: inits, calls and records of wires 1, 2 and 3, on both sides
+//   - mle: messages of card schemes (JWE)
 //
-// The contract is spec/session.md and spec/session-3.md of the project.
+// An [MLETransport] and an [MLEMiddleware] encrypt bodies as card schemes do.
+//
+// The contract is spec/session.md, spec/session-3.md and spec/mle.md of the project.
 package sealway

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sealway.dev/go/mle"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -34,9 +35,9 @@ const (
 	codeNetwork     = "network"
 )
 
-// Error is the error of a [Transport], of its calls and of the bodies of their answers. It holds no secret. Err is one of
-// [UsageError], [TrustError], [ProblemError], [TimeoutError], [ConnectionError], [TooLargeError] and [wire.Error], or the error of
-// a function or body of the caller.
+// Error is the error of a [Transport] and an [MLETransport], of their calls and of the bodies of their answers. It holds no secret. Err is
+// one of [UsageError], [TrustError], [ProblemError], [TimeoutError], [ConnectionError], [TooLargeError], [wire.Error] and [mle.Refusal], or
+// the error of a function or body of the caller.
 type Error struct {
 	// Stage is the part of the call in which the error arose.
 	Stage Stage
@@ -127,6 +128,7 @@ func failure(stage Stage, at *url.URL, err error) error {
 	var large *TooLargeError
 	var late *TimeoutError
 	var connection *ConnectionError
+	var token *mle.Refusal
 	switch {
 	case errors.As(err, &usage), errors.As(err, &large) && large.isRequest:
 		e.Stage = StageConfiguration
@@ -138,6 +140,8 @@ func failure(stage Stage, at *url.URL, err error) error {
 		e.Code, e.Retryable = codeNetwork, stage == StageAgreement && !connection.lasts
 	case connection != nil:
 		e.Code, e.Retryable = codeUnreachable, !connection.lasts
+	case errors.As(err, &token):
+		e.Code = string(wire.CodeUnsealable)
 	case errors.As(err, &refusal):
 		e.Code = string(refusal.Code)
 	case errors.As(err, &code):

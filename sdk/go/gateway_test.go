@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"sealway.dev/go/crypto"
+	"sealway.dev/go/mle"
 	"sealway.dev/go/wire"
 )
 
@@ -290,6 +291,19 @@ func TestTheMiddlewareServesSessionsOfARealAuthority(t *testing.T) {
 	}
 	if _, err := authority.Session(t.Context(), "S-"+strings.Repeat("0", 32)); !errors.Is(err, wire.CodeSessionUnknown) {
 		t.Fatal(err)
+	}
+}
+
+func TestTokensOfCardSchemesAreClaimedAtARealAuthority(t *testing.T) {
+	url, _ := startGateway(t)
+	for _, profile := range []mle.Profile{mle.MastercardJWE(), mle.VisaAcceptance()} {
+		s := newMLEService(t, profile, func(c *MLEMiddlewareConfig) { c.Store = must(NewAuthorityStore(url, peersSecret, nil)) }, mleEcho)
+		body := s.sealed(mleText)
+		first, _ := s.post(t, body)
+		second, _ := s.post(t, body)
+		if first != 200 || second != 400 || s.lastClass() != "replayed" || s.served.Load() != 1 {
+			t.Errorf("%s: %d %d %s", profile.Name(), first, second, s.lastClass())
+		}
 	}
 }
 

@@ -16,11 +16,12 @@ import (
 
 // Refusal describes a rejected request for logs and metrics, in more detail than the peer receives.
 type Refusal struct {
-	// Wire is the wire of the request, as far as its headers show.
+	// Wire is the wire of the request, as far as its headers show; 0 for a message of a card scheme.
 	Wire wire.Version
 	// Status is the status of the answer.
 	Status int
-	// Class is a stable name of the reason, for metrics: one of the errors of spec/registry.toml, or a name for what is not of the wire.
+	// Class is a stable name of the reason, for metrics: one of the errors of spec/registry.toml, a class of spec/mle.md, or a name for
+	// what is not of the wire.
 	Class string
 	// Err is the reason; errors.As finds a *wire.Error if the bytes were at fault.
 	Err error
@@ -190,16 +191,22 @@ func sentTarget(r *http.Request) string {
 
 // reject sends a rejection in the form of the wire. It keeps the headers that let a page read the answer.
 func (m *Middleware) reject(w http.ResponseWriter, version wire.Version, rejection *exchange.Rejection) {
-	status, headers, body := rejection.Answer(exchange.FormOf(version))
+	status := sendRejection(w, exchange.FormOf(version), rejection)
+	if m.config.OnRefusal != nil {
+		m.config.OnRefusal(Refusal{version, status, string(rejection.Refusal), rejection.Err})
+	}
+}
+
+// sendRejection sends a rejection in a form, and returns its status.
+func sendRejection(w http.ResponseWriter, form exchange.Form, rejection *exchange.Rejection) int {
+	status, headers, body := rejection.Answer(form)
 	maps.DeleteFunc(w.Header(), func(name string, _ []string) bool {
 		return !strings.EqualFold(name, "vary") && !strings.HasPrefix(strings.ToLower(name), "access-control-")
 	})
 	putHeaders(w.Header(), headers)
 	w.WriteHeader(status)
 	w.Write(body)
-	if m.config.OnRefusal != nil {
-		m.config.OnRefusal(Refusal{version, status, string(rejection.Refusal), rejection.Err})
-	}
+	return status
 }
 
 // headerList is a header as the core reads it.

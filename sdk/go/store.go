@@ -21,6 +21,11 @@ type SessionStore interface {
 	// Session gives a session, also one that is over; wire.CodeSessionUnknown if there is none, ErrStoreUnavailable if it
 	// cannot be told.
 	Session(ctx context.Context, id string) (*session.Session, error)
+	ClaimStore
+}
+
+// ClaimStore remembers claims against replays.
+type ClaimStore interface {
 	// Reserve claims a nonce: of any number of equal claims exactly one is granted. The others are wire.CodeReplayed; a stamp
 	// outside the store's own window is wire.CodeTimestampOutsideWindow; then there are ErrStoreFull and ErrStoreUnavailable.
 	// What may have been granted is never asked for again.

@@ -83,7 +83,13 @@ func newClaim(tag byte, scope, nonce string, stampMs, nowMs uint64, policy Repla
 	// The length makes scope and nonce unambiguous; client ids have at most 256 bytes.
 	data := binary.BigEndian.AppendUint16([]byte{tag}, uint16(len(scope)))
 	hash := sha256.Sum256(append(append(data, scope...), nonce...))
-	return Claim{Key: [16]byte(hash[:16]), Sealed: tag == tagSealed, StampMs: stampMs, ExpiresMs: policy.expires(nowMs), KeptMs: policy.kept()}
+	return policy.Claim([16]byte(hash[:16]), tag == tagSealed, stampMs, nowMs)
+}
+
+// Claim returns the claim of a message by its key, a stamp that [ReplayPolicy.Check] allows, and the clock. sealed says that a tag
+// verified under a key that no stranger has.
+func (p ReplayPolicy) Claim(key [16]byte, sealed bool, stampMs, nowMs uint64) Claim {
+	return Claim{Key: key, Sealed: sealed, StampMs: stampMs, ExpiresMs: p.expires(nowMs), KeptMs: p.kept()}
 }
 
 // Fresh proves that a claim was reserved just now, and by nobody before. Stores make it.
@@ -98,6 +104,9 @@ type ClaimGuard[T any] struct {
 	claim Claim
 	value T
 }
+
+// NewClaimGuard returns a guard that holds a value back until its claim is reserved.
+func NewClaimGuard[T any](claim Claim, value T) *ClaimGuard[T] { return &ClaimGuard[T]{claim, value} }
 
 // Claim is what is to be reserved.
 func (u *ClaimGuard[T]) Claim() Claim { return u.claim }

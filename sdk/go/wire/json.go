@@ -13,7 +13,7 @@ import (
 // last counts, and 128 levels of nesting, numbers beyond a double, a byte order mark and text that is not UTF-8 are json_invalid.
 func ParseJSON(data []byte) (any, error) {
 	invalid := Refuse(CodeJSONInvalid)
-	if !utf8.Valid(data) || !json.Valid(data) || !wellNested(data) {
+	if !WellFormed(data, JSONDepthMax) {
 		return nil, invalid
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -41,8 +41,13 @@ func ParseJSON(data []byte) (any, error) {
 	return value, nil
 }
 
+// WellFormed says whether data is one JSON value (RFC 8259) in UTF-8, nested at most depthMax deep, without halves of surrogate pairs.
+func WellFormed(data []byte, depthMax int) bool {
+	return utf8.Valid(data) && json.Valid(data) && wellNested(data, depthMax)
+}
+
 // wellNested looks at valid JSON for what the library lets pass: too many levels, and halves of surrogate pairs.
-func wellNested(data []byte) bool {
+func wellNested(data []byte, depthMax int) bool {
 	depth, inString := 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
@@ -68,7 +73,7 @@ func wellNested(data []byte) bool {
 			inString = !inString
 		case inString:
 		case c == '{' || c == '[':
-			if depth++; depth > JSONDepthMax {
+			if depth++; depth > depthMax {
 				return false
 			}
 		case c == '}' || c == ']':

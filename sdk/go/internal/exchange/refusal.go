@@ -16,6 +16,7 @@ const (
 	Method           Refusal = "method"
 	Unreadable       Refusal = "unreadable"
 	Unanswered       Refusal = "unanswered"
+	Compressed       Refusal = "content_encoding"
 )
 
 // meanings are those of the reasons beside the wire's own rules.
@@ -28,6 +29,7 @@ var meanings = map[Refusal]string{
 	Method:           "the wire does not seal this method",
 	Unreadable:       "the service could not read the plaintext",
 	Unanswered:       "the service's answer cannot be sealed",
+	Compressed:       "a compressed message is not opened",
 }
 
 // Error says what the refusal means.

@@ -83,6 +83,7 @@ var answers = map[Refusal]answer{
 	NoncesFull:                               {400, "CRYPTO_ERROR", 503, "store_unavailable", "Try again later."},
 	WireOff:                                  {403, "WIRE_DISABLED", 403, "wire_disabled", "This wire is not served here."},
 	Method:                                   {405, "METHOD_NOT_ALLOWED", 405, "method_not_allowed", "Another method is needed."},
+	Compressed:                               {415, "CRYPTO_ERROR", 415, "unsealable", "The request does not open."},
 	Unanswered:                               {502, "SERVICE_UNAVAILABLE", 502, "upstream_unreachable", "The service behind did not answer."},
 }
 

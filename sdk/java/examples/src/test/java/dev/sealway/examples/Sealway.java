@@ -41,7 +41,7 @@ final class Sealway implements AutoCloseable {
         url = address(log);
     }
 
-    private static String binary() {
+    static String binary() {
         String named = System.getenv("SEALWAY_BIN");
         Path root = Path.of("").toAbsolutePath();
         while (root != null && !Files.isDirectory(root.resolve("vectors"))) {

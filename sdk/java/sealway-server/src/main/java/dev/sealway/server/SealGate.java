@@ -269,7 +269,7 @@ public final class SealGate {
         return ask(() -> store.reserve(claim));
     }
 
-    private static <T> T ask(Supplier<T> question) {
+    static <T> T ask(Supplier<T> question) {
         try {
             return question.get();
         } catch (StoreException away) {

@@ -22,6 +22,7 @@ final class ServiceHeaders {
     private static final Set<String> ANSWER_OUTSIDE = Set.of("set-cookie", "retry-after", "vary", "server-timing",
             "access-control-allow-origin", "access-control-allow-headers", "access-control-allow-methods",
             "access-control-allow-credentials", "access-control-expose-headers", "access-control-max-age");
+    private static final Set<String> NOT_SEALABLE = Set.of("accept-encoding", "expect", "range", "if-range", "te");
     private static final String HEX = "0123456789ABCDEF";
 
     private ServiceHeaders() {
@@ -45,6 +46,30 @@ final class ServiceHeaders {
         }
         out.addAll(identity(session));
         return out;
+    }
+
+    /** The headers that a handler sees of a request of a card scheme, whose headers are in clear.
+     *
+     * @param profile of the token, or null for a request without a body */
+    static List<Header> opened(HeaderList outer, boolean isFrontTrusted, String profile) {
+        List<Header> out = list(ofNoBody(pass(outer, isFrontTrusted)), name -> !NOT_SEALABLE.contains(name));
+        // A compressed answer, or a part of one, cannot be sealed.
+        out.add(new Header("accept-encoding", "identity"));
+        if (profile != null) {
+            out.add(new Header("content-type", "application/json"));
+            out.add(new Header("X-Sealway-Wire", "mle:" + profile));
+        }
+        return out;
+    }
+
+    /** The headers of an answer in clear, whose length is written anew. */
+    static List<Header> unframed(List<Header> headers) {
+        return list(headers, name -> !Set.of("content-length", "transfer-encoding", "trailer").contains(name));
+    }
+
+    /** Headers without those that describe one body. */
+    static List<Header> ofNoBody(List<Header> headers) {
+        return list(headers, name -> !HeaderNames.isOfBody(name));
     }
 
     /** The headers that tell a handler whose session it is; what the session does not know is left out. */

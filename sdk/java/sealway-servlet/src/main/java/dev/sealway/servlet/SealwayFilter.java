@@ -77,7 +77,7 @@ public final class SealwayFilter implements Filter {
         }
     }
 
-    private static void refuse(HttpServletRequest request, HttpServletResponse response, Answer answer) throws IOException {
+    static void refuse(HttpServletRequest request, HttpServletResponse response, Answer answer) throws IOException {
         drain(request, response);
         write(response, answer);
     }
@@ -103,7 +103,7 @@ public final class SealwayFilter implements Filter {
         response.setHeader("Connection", "close");
     }
 
-    private static HeaderList headers(HttpServletRequest request) {
+    static HeaderList headers(HttpServletRequest request) {
         List<Header> out = new ArrayList<>();
         for (String name : Collections.list(request.getHeaderNames())) {
             for (String value : Collections.list(request.getHeaders(name))) {

@@ -32,6 +32,9 @@ public record Refusal(String label, int status, String plain, String problem) {
     /** A handler that gave no answer that can be sealed. */
     public static final Refusal UNANSWERED = new Refusal("unanswered", 502, "SERVICE_UNAVAILABLE", "upstream_unreachable");
 
+    /** A message that was compressed after it was sealed. */
+    public static final Refusal COMPRESSED = new Refusal("content_encoding", 415, "CRYPTO_ERROR", "unsealable");
+
     /** Returns the reason for a code of the protocol. */
     public static Refusal of(Code code) {
         String label = code.text();
@@ -46,7 +49,8 @@ public record Refusal(String label, int status, String plain, String problem) {
         };
     }
 
-    private static Refusal unsealable(String label) {
+    /** Returns the reason for a message that does not open, by its class. */
+    public static Refusal unsealable(String label) {
         return new Refusal(label, 400, "CRYPTO_ERROR", "unsealable");
     }
 

@@ -35,7 +35,16 @@ public final class HeaderNames {
 
     private static final Set<String> LOWER = SEALING.stream().map(name -> name.toLowerCase(Locale.ROOT)).collect(Collectors.toUnmodifiableSet());
 
+    /** Headers that describe one body. A digest of a plaintext beside a token would let it be guessed. */
+    private static final Set<String> OF_BODY = Set.of("accept-ranges", "content-encoding", "content-length", "content-range", "content-type", "etag",
+            "last-modified", "trailer", "transfer-encoding", "content-digest", "repr-digest", "digest", "content-md5");
+
     private HeaderNames() {
+    }
+
+    /** Returns true for a header that describes one body, in any case. */
+    public static boolean isOfBody(String name) {
+        return OF_BODY.contains(name.toLowerCase(Locale.ROOT));
     }
 
     /** Returns true for a header of sealing, in any case. */

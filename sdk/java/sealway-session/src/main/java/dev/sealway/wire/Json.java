@@ -20,10 +20,15 @@ import java.util.Map;
  * <p>Values are {@code Map<String, Object>}, {@code List<Object>}, String, {@link JsonNumber}, Boolean and null. */
 public final class Json {
     private static final int DEPTH_MAX = 127;
-    private static final JsonFactory FACTORY = JsonFactory.builder()
-            .streamReadConstraints(StreamReadConstraints.builder().maxNestingDepth(DEPTH_MAX).build()).build();
+    private static final int SHALLOW_MAX = 64;
+    private static final JsonFactory FACTORY = factory(DEPTH_MAX);
+    private static final JsonFactory SHALLOW = factory(SHALLOW_MAX);
 
     private Json() {
+    }
+
+    private static JsonFactory factory(int depth) {
+        return JsonFactory.builder().streamReadConstraints(StreamReadConstraints.builder().maxNestingDepth(depth).build()).build();
     }
 
     /** Reads one value.
@@ -31,13 +36,63 @@ public final class Json {
      * @throws ProtocolException {@code json_invalid}
      */
     public static Object parse(byte[] data) {
+        return read(data, FACTORY, parser -> value(parser, parser.nextToken(), true));
+    }
+
+    /** Reads one object of at most 64 levels, whose own members have different names. A number may be beyond a double.
+     *
+     * @throws ProtocolException {@code json_invalid}
+     */
+    public static Map<String, Object> uniqueMembers(byte[] data) {
+        return read(data, SHALLOW, parser -> {
+            Map<String, Object> members = new LinkedHashMap<>();
+            expect(parser, JsonToken.START_OBJECT);
+            while (parser.nextToken() != JsonToken.END_OBJECT) {
+                String name = whole(parser.currentName());
+                if (members.containsKey(name)) {
+                    throw new ProtocolException(Code.JSON_INVALID);
+                }
+                members.put(name, value(parser, parser.nextToken(), false));
+            }
+            return members;
+        });
+    }
+
+    /** Reads one object with one member, whose value is a string. Nothing is kept of another object, however long it is.
+     *
+     * @throws ProtocolException {@code json_invalid}
+     */
+    public static Map.Entry<String, String> soleText(byte[] data) {
+        return read(data, SHALLOW, parser -> {
+            expect(parser, JsonToken.START_OBJECT);
+            expect(parser, JsonToken.FIELD_NAME);
+            String name = whole(parser.currentName());
+            expect(parser, JsonToken.VALUE_STRING);
+            String text = whole(parser.getText());
+            expect(parser, JsonToken.END_OBJECT);
+            return Map.entry(name, text);
+        });
+    }
+
+    private static void expect(JsonParser parser, JsonToken token) throws IOException {
+        if (parser.nextToken() != token) {
+            throw new ProtocolException(Code.JSON_INVALID);
+        }
+    }
+
+    /** What reads a value of a text. */
+    private interface Reading<T> {
+        T from(JsonParser parser) throws IOException;
+    }
+
+    private static <T> T read(byte[] data, JsonFactory factory, Reading<T> reading) {
         try {
             String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data)).toString();
             if (text.startsWith("\ufeff")) {
                 throw new ProtocolException(Code.JSON_INVALID);
             }
-            try (JsonParser parser = FACTORY.createParser(text)) {
-                Object value = value(parser, parser.nextToken());
+            try (JsonParser parser = factory.createParser(text)) {
+                T value = reading.from(parser);
                 if (parser.nextToken() != null) {
                     throw new ProtocolException(Code.JSON_INVALID);
                 }
@@ -51,7 +106,8 @@ public final class Json {
         }
     }
 
-    private static Object value(JsonParser parser, JsonToken token) throws IOException {
+    /** @param isDouble true if a number must be within the range of a double */
+    private static Object value(JsonParser parser, JsonToken token, boolean isDouble) throws IOException {
         if (token == null) {
             throw new ProtocolException(Code.JSON_INVALID);
         }
@@ -60,21 +116,21 @@ public final class Json {
                 Map<String, Object> members = new LinkedHashMap<>();
                 while (parser.nextToken() != JsonToken.END_OBJECT) {
                     String name = whole(parser.currentName());
-                    members.put(name, value(parser, parser.nextToken()));
+                    members.put(name, value(parser, parser.nextToken(), isDouble));
                 }
                 yield members;
             }
             case START_ARRAY -> {
                 List<Object> items = new ArrayList<>();
                 for (JsonToken next = parser.nextToken(); next != JsonToken.END_ARRAY; next = parser.nextToken()) {
-                    items.add(value(parser, next));
+                    items.add(value(parser, next, isDouble));
                 }
                 yield items;
             }
             case VALUE_STRING -> whole(parser.getText());
             case VALUE_NUMBER_INT, VALUE_NUMBER_FLOAT -> {
                 JsonNumber number = new JsonNumber(parser.getText());
-                if (Double.isInfinite(number.asDouble())) {
+                if (isDouble && Double.isInfinite(number.asDouble())) {
                     throw new ProtocolException(Code.JSON_INVALID);
                 }
                 yield number;

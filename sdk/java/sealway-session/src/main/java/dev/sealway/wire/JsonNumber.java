@@ -3,7 +3,7 @@ package dev.sealway.wire;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 
-/** A number of JSON, as it was written; it is within the range of a double. */
+/** A number of JSON, as it was written; from {@link Json#parse} it is within the range of a double. */
 public record JsonNumber(String text) {
     /** As a double. */
     public double asDouble() {
