@@ -5,9 +5,6 @@
 use aws_lc_rs::aead::{AES_128_GCM, AES_192_GCM, AES_256_GCM, AES_256_GCM_SIV, Aad, Algorithm, CHACHA20_POLY1305};
 use aws_lc_rs::aead::{LessSafeKey, Nonce, RandomizedNonceKey, UnboundKey};
 use aws_lc_rs::kem::{DecapsulationKey, ML_KEM_768};
-use aws_lc_rs::rsa::{
-    OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey,
-};
 use aws_lc_rs::signature::Ed25519KeyPair;
 use aws_lc_rs::{hkdf, hmac, rand};
 use base64::Engine;
@@ -97,20 +94,6 @@ fn signatures_are_counted_ed25519_too_which_the_library_rules_out() {
     }
     let pair = Ed25519KeyPair::generate().unwrap();
     assert!(counted(|| pair.try_sign(b"a text").unwrap()).1);
-}
-
-#[test]
-fn the_decryption_of_content_keys_is_not_counted() {
-    let body: String = include_str!("../../crates/broker/src/benchmark/rsa4096.key").lines().filter(|line| !line.starts_with('-')).collect();
-    let key = PrivateDecryptingKey::from_pkcs8(&STANDARD.decode(body).unwrap()).unwrap();
-    let public = OaepPublicEncryptingKey::new(key.public_key()).unwrap();
-    let key = OaepPrivateDecryptingKey::new(key).unwrap();
-    for oaep in [&OAEP_SHA256_MGF1SHA256, &OAEP_SHA1_MGF1SHA1] {
-        let (mut sent, mut got) = (vec![0; public.ciphertext_size()], vec![0; key.min_output_size()]);
-        public.encrypt(oaep, &[7; 32], &mut sent, None).unwrap();
-        let (content_key, is_counted) = counted(|| key.decrypt(oaep, &sent, &mut got, None).map(<[u8]>::to_vec));
-        assert_eq!((content_key.unwrap(), is_counted), (vec![7; 32], false));
-    }
 }
 
 #[test]

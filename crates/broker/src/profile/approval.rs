@@ -67,7 +67,7 @@ pub fn unapproved(profile: &Profile) -> Vec<Fault> {
         _ => {}
     }
     if profile.unwrap.is_some() {
-        let why = "the module counts no RSA decryption as approved";
+        let why = "the padding of RSA-OAEP is read outside of the module";
         add(&mut found, &["Unwrap"], "API.Unwrap.UnwrapAlg", why);
     }
     if let Some(policy) = &profile.certificate {
