@@ -19,10 +19,10 @@ use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
 
-const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
+pub(crate) const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
 
 /// Makes a key pair with a certificate: `NAME.key.pem` and `NAME.cert.pem`.
-fn make_keys(folder: &Path, name: &str) {
+pub(crate) fn make_keys(folder: &Path, name: &str) {
     let mut openssl = Command::new(program("openssl").unwrap());
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj"]).arg(format!("/CN={name}"));
     openssl.arg("-keyout").arg(folder.join(format!("{name}.key.pem")));
@@ -37,7 +37,7 @@ struct Setup {
 }
 
 /// Returns the body that came, and whether it came in clear with the header of MLE.
-fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
+pub(crate) fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
     let wire = head.header("x-sealway-wire").unwrap_or("none").to_owned();
     answer("200 OK", &[("Content-Type", "application/json"), ("X-Wire", &wire)], body)
 }
@@ -80,7 +80,7 @@ fn setup(open: &str) -> Setup {
     Setup { server, service, folder }
 }
 
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemClock.now_ms()
 }
 

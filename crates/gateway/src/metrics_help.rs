@@ -17,7 +17,8 @@ pub const METRICS: &[(&str, &str)] = &[
     ("sealway_upstream_connect_failures_total", "Connections to a server that failed"),
     ("sealway_mle_messages_total", "Messages of card schemes that were opened or sealed, by route, profile and step"),
     ("sealway_mle_key_uses_total", "Tokens that a key opened or sealed, by kid"),
-    ("sealway_mle_key_expiry_seconds", "End of the validity of the certificate of a key that seals, by key"),
+    ("sealway_mle_key_expiry_seconds", "End of the validity of a key's certificate, in seconds since 1970, by key"),
+    ("sealway_mle_broker_calls_total", "Calls to a broker that holds a key which opens, by key and result"),
     ("sealway_tunnels_total", "Connections, or streams of HTTP/2, that changed to another protocol, by upstream"),
     ("sealway_tunnels", "Connections and streams in another protocol that are open, by upstream"),
 ];

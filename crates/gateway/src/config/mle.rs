@@ -7,14 +7,17 @@ use sealway_proto::mle::{Alg, Enc, FieldRule, IatUnit, KidSource, Message, Profi
 use sealway_runtime::config::{FilePath, Flag, Problems};
 use serde::{Deserialize, Serialize};
 
+use super::mle_broker::{self, RawMleBroker};
 use crate::mle::{Caller, Direction, KeyFiles, MlePolicy, PlainAnswers};
 
-/// An entry of `mle_keys:` as written: a key with `file` opens tokens, one with `certificate` alone seals them.
+/// An entry of `mle_keys:` as written: a key with `file` or `broker` opens tokens, one with `certificate` alone seals them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawMleKey {
     /// The private key that opens: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1, PEM or DER.
     file: Option<FilePath>,
+    /// The broker that holds the private key that opens; `certificate` is then the certificate or public key of it.
+    broker: Option<RawMleBroker>,
     /// Beside `file` the certificate of the key, for names that are derived from one. Alone the certificate or public key of the
     /// recipient: a key that seals. Among several keys the one whose certificate began last, of those that are valid, is used.
     certificate: Option<FilePath>,
@@ -34,6 +37,13 @@ pub struct RawMleKey {
     /// `subject_serial_number` or `jwk_thumbprint`.
     /// - default: none
     kid_from: Option<KidFrom>,
+}
+
+impl RawMleKey {
+    /// Returns true if it has a private half.
+    fn opens(&self) -> bool {
+        self.file.is_some() || self.broker.is_some()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -174,16 +184,25 @@ pub(super) fn resolve_keys(
 fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut Problems) -> Option<KeyFiles> {
     let at = format!("mle_keys.{name}");
     if raw.file.is_none() && raw.certificate.is_none() {
-        problems.add(&at, "expected file, for a key that opens, or certificate, for one that seals");
+        let text = match raw.broker {
+            None => "expected file, for a key that opens, or certificate, for one that seals",
+            Some(_) => "expected certificate: the public half of the key in the broker",
+        };
+        problems.add(&at, text);
         return None;
+    }
+    if raw.file.is_some() && raw.broker.is_some() {
+        problems.add(&at, "expected one of: file, broker");
     }
     let mut path = |setting: &str, text: &Option<FilePath>| {
         text.as_ref().map(|text| problems.file(&format!("{at}.{setting}"), file, text))
     };
     let (private, certificate) = (path("file", &raw.file), path("certificate", &raw.certificate));
+    let broker = raw.broker.as_ref();
+    let broker = broker.map(|broker| mle_broker::resolve(&format!("{at}.broker"), name, broker, file, problems));
     let alg = alg(&format!("{at}.alg"), raw.alg.as_deref(), problems)?;
     let enc = enc(&format!("{at}.enc"), raw.enc.as_deref(), problems)?;
-    if raw.enc.is_some() && raw.file.is_some() {
+    if raw.enc.is_some() && raw.opens() {
         problems.add(format!("{at}.enc"), "a key that opens takes what its route's profile allows");
     }
     let kid = match (&raw.kid, raw.kid_from) {
@@ -198,7 +217,7 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
             return None;
         }
     };
-    Some(KeyFiles { file: private, certificate, alg, enc, kid })
+    Some(KeyFiles { file: private, broker, certificate, alg, enc, kid })
 }
 
 fn source(from: KidFrom) -> KidSource {
@@ -323,8 +342,12 @@ fn check_names(at: &str, names: &[String], keys: &BTreeMap<String, RawMleKey>, o
         let path = format!("{at}[{index}]");
         match keys.get(name) {
             None => problems.add(path, format!("no key of mle_keys is named \"{name}\"")),
-            Some(key) if key.file.is_some() != opens => {
-                let due = if opens { "a key that opens has a file" } else { "a key that seals has no private key" };
+            Some(key) if key.opens() != opens => {
+                let due = if opens {
+                    "a key that opens has a file or a broker"
+                } else {
+                    "a key that seals has no private key"
+                };
                 problems.add(path, format!("\"{name}\" is of the other kind: {due}"));
             }
             Some(_) if names.iter().take(index).any(|other| other == name) => problems.add(path, "it stands twice"),

@@ -1,8 +1,10 @@
 //! The MLE bridge: a route whose messages are encrypted as a card scheme asks for it, in front of an unchanged service (inbound), or
 //! between an unchanged service and the scheme (outbound). `spec/mle.md` has the messages; this module has the exchange around them.
 
+mod broker;
 mod keys;
 mod message;
+mod opened;
 mod pool;
 
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use sealway_sessions::Authority;
 use sealway_sessions::answer::{Form, busy, plain_error, rejected};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::broker::{BrokerKeys, BrokerSettings};
 pub use self::keys::jose_provider;
 pub(crate) use self::keys::{KeyFiles, KeyRing, Opening, Recipient};
 use self::message::{Fault, SealFault, TokenBody};
@@ -106,6 +109,8 @@ pub struct MlePolicy {
 pub struct Mle {
     policy: MlePolicy,
     open: Opening,
+    /// Those of the keys that open which brokers hold.
+    brokers: BrokerKeys,
     seal: Vec<Recipient>,
 }
 
@@ -122,8 +127,9 @@ impl Mle {
     ) -> Result<Mle, String> {
         policy.profile = policy.profile.with_replay(*replay).with_token_len_max(token_len_max);
         let open = ring.opening(&policy.open)?;
+        let brokers = ring.brokers(&policy.open);
         let seal = policy.seal.iter().map(|(caller, names)| ring.recipient(caller.clone(), names)).collect();
-        Ok(Mle { policy, open, seal })
+        Ok(Mle { policy, open, brokers, seal })
     }
 
     /// Returns whether a request in clear would be wrong on the other side of the route.
@@ -347,7 +353,7 @@ impl Exchange<'_> {
                 rejected(refusal, Form::Plain)
             }
             Fault::Caller => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
-            Fault::Overload => busy(),
+            Fault::Overload | Fault::Broker => busy(),
             Fault::Upstream(err) => err.answer(Form::Plain),
         }
     }

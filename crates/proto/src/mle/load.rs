@@ -109,6 +109,11 @@ impl Certificate {
     pub fn not_after_s(&self) -> i64 {
         self.not_after_s
     }
+
+    /// Returns the whole certificate in DER.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
 }
 
 impl Public {
@@ -152,6 +157,11 @@ impl Public {
         let (modulus, exponent) = rsa_public(key).ok_or(KeyError::Der)?;
         check_rsa(modulus, exponent)?;
         Ok(Public { spki: der.to_vec(), modulus: modulus.to_vec(), exponent: exponent.to_vec(), certificate: None })
+    }
+
+    /// Returns the SubjectPublicKeyInfo in DER.
+    pub fn der(&self) -> &[u8] {
+        &self.spki
     }
 
     /// Returns the length of the modulus in bytes, which is that of an encrypted key.
