@@ -2,7 +2,6 @@
 //! without the broker, a broker that crashes under load, and a key rotation.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use sealway_client::broker::{Client, Options};
 use sealway_proto::wire::Wire;
 use sealway_testkit::broker::Broker;
-use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::process::{Launch, Server, memory_holds};
 use sealway_testkit::wire_client::{ORDER, PURCHASE, WireSession};
 
 use crate::BINARY;
@@ -66,31 +65,6 @@ fn works(to: SocketAddr, agreed: &WireSession) -> bool {
     request.send(to).unwrap().status == 200
 }
 
-/// Returns true if the writable memory of a process contains one of these byte strings.
-fn memory_holds(pid: u32, wanted: &[&[u8]]) -> bool {
-    const STEP: usize = 64 * 1024;
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-    let longest = wanted.iter().map(|bytes| bytes.len()).max().unwrap_or_default();
-    let (mut bytes, zeros) = (vec![0; STEP + longest], vec![0; STEP + longest]);
-    for line in maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|mode| mode.starts_with("rw"))) {
-        let (from, to) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
-        let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
-        // Each step overlaps the next one, to find a string that lies across both.
-        for at in (from..to).step_by(STEP) {
-            let len = usize::try_from(to - at).unwrap().min(bytes.len());
-            // Some areas are not readable; the heap and the stacks are. Most of the heap was never touched.
-            let Ok(read) = memory.read_at(&mut bytes[..len], at) else { break };
-            let read = &bytes[..read];
-            let holds = |wanted: &&[u8]| read.windows(wanted.len()).any(|window| window == *wanted);
-            if read != &zeros[..read.len()] && wanted.iter().any(holds) {
-                return true;
-            }
-        }
-    }
-    false
-}
-
 fn files_hold(folder: &Path, bytes: &[u8]) -> bool {
     std::fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -108,8 +82,8 @@ fn no_key_encryption_key_is_in_the_gateway_and_a_restart_brings_its_sessions_bac
     assert!(works(gateway.address(), &agreed));
     let base64 = sealway_proto::wire::base64::encode(&material);
     // The search must find the key where it is known to be.
-    assert!(memory_holds(broker.id(), &[&material]), "the search finds nothing, not even in the broker");
-    assert!(!memory_holds(gateway.id(), &[&material, base64.as_bytes()]));
+    assert!(memory_holds(broker.id(), &[&material]).unwrap(), "the search finds nothing, not even in the broker");
+    assert!(!memory_holds(gateway.id(), &[&material, base64.as_bytes()]).unwrap());
     assert!(!files_hold(folder.path(), &material) && !files_hold(folder.path(), base64.as_bytes()));
     let kek = std::fs::read_dir(folder.path())
         .unwrap()

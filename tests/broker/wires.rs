@@ -142,7 +142,7 @@ fn our_own_wire_works_on_keys_of_the_store_and_leaves_a_chain() {
     let audit = broker.ground.path().join("audit.jsonl");
     let text = std::fs::read_to_string(&audit).unwrap();
     for operation in
-        ["GenerateKey", "ImportKey", "EncryptData", "Rewrap", "SignCertificate", "Decapsulate", "Information"]
+        ["GenerateKey", "ImportKey", "EncryptData", "Rewrap", "SignCertificate", "Decapsulate", "Unwrap", "Information"]
     {
         assert!(text.contains(&format!("\"operation\":\"{operation}\"")), "{operation}");
     }

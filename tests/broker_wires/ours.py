@@ -6,7 +6,7 @@ import hmac
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, padding
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from client import data, refused
@@ -102,6 +102,16 @@ def operations(client):
         secrets = client.call(V1 + "Decapsulate", profile="Kem", key_id="kem", ciphertexts=ciphertexts).shared_secrets
         assert list(secrets) == [one.shared_secret for one in sent] and secrets[0] != secrets[1]
     refused(client, V1 + "Encapsulate", 3, "to: required", profile="Kem")
+    client.call(KEYS + "Generate", key_id="unwrap", algorithm="rsa-unwrap-2048")
+    public = serialization.load_der_public_key(client.call(KEYS + "PublicKey", key_id="unwrap").der)
+    oaep = padding.OAEP(padding.MGF1(hashes.SHA256()), hashes.SHA256(), None)
+    sent = [public.encrypt(bytes([length]) * length, oaep) for length in [16, 24, 32, 48, 64]]
+    wrapped = [{"encrypted_key": one, "length": length} for one, length in zip(sent, [16, 24, 32, 48, 64])]
+    wrapped.append({"encrypted_key": b"x" * 256, "length": 32})
+    made = client.call(V1 + "Unwrap", profile="Unwrap", key_id="unwrap", wrapped=wrapped)
+    assert made.descriptor.algorithm == "rsa-oaep-256" and made.descriptor.key_version == 1, made.descriptor
+    assert [key == key[:1] * len(key) for key in made.content_keys] == [True] * 5 + [False]
+    assert [len(key) for key in made.content_keys] == [16, 24, 32, 48, 64, 32]
 
 
 def signatures(client):

@@ -21,6 +21,7 @@ ENTRY = {
     "ciphers": lambda length: {"ciphertext": b"x" * length},
     "signed": lambda length: {"input": b"x" * length},
     "derivations": lambda length: {"info": b"x" * length, "length": 1},
+    "wrapped": lambda length: {"encrypted_key": b"x" * length, "length": 32},
 }
 CA = {"profile": "Default", "csr": data("csr/p256.pem").encode(), "ca_certificate": data("ca/p384.pem").encode()}
 SIGNED = {"input": b"one", "signature": b"none"}
@@ -40,6 +41,7 @@ GOOD = {
     V1 + "Random": {"profile": "Default", "length": 16},
     V1 + "Encapsulate": {"profile": "Kem", "key_id": "kem"},
     V1 + "Decapsulate": {"profile": "Kem", "key_id": "kem", "ciphertexts": [b"x" * 1088]},
+    V1 + "Unwrap": {"profile": "Unwrap", "key_id": "unwrap", "wrapped": [{"encrypted_key": b"x" * 256, "length": 32}]},
     V1 + "Information": {},
     KEYS + "Generate": {"key_id": "made", "algorithm": "aes-256-gcm"},
     KEYS + "Import": {"key_id": "brought", "algorithm": "aes-256-gcm", "material": b"k" * 32},
@@ -53,7 +55,7 @@ GOOD = {
 LACKS = {
     "Encrypt": "EncryptData", "Decrypt": "EncryptData", "Rewrap": "EncryptData", "Sign": "SignData", "Verify": "SignData",
     "Mac": "Mac", "VerifyMac": "Mac", "Derive": "Derive", "Random": "Random", "Encapsulate": "Encapsulate",
-    "Decapsulate": "Encapsulate",
+    "Decapsulate": "Encapsulate", "Unwrap": "Unwrap",
 }
 BATCH = [([], 3, "got 0"), ([0] * 1025, 3, "got 1025")]
 ALGORITHM = [
@@ -174,6 +176,14 @@ OWN = {
         *VERSIONS,
         ({"ciphertexts": [b"x" * 1088, b"x" * 1087]}, 3, "ciphertexts: expected 1088 bytes each"),
     ],
+    V1 + "Unwrap": [
+        of_kind(MAC, "rsa-unwrap"),
+        *VERSIONS,
+        *[({"wrapped": [{"encrypted_key": b"x" * length, "length": 32}]}, 3, "wrapped.encrypted_key: expected 256 bytes each")
+          for length in [0, 255, 257]],
+        *[({"wrapped": [{"encrypted_key": b"x" * 256, "length": length}]}, 3, "wrapped.length: expected 16, 24, 32, 48 or 64")
+          for length in [0, 15, 65, (1 << 32) - 1]],
+    ],
     V1 + "Information": [],
     KEYS + "Generate": [
         ({"key_id": "seal"}, 6, "key_id: there is a key already: seal"),
@@ -221,6 +231,7 @@ def prepare(client):
     """A key for each operation, each with a disabled version, and one more of which all are."""
     made = [(key_id, algorithm) for key_id, algorithm in [
         SEAL, MAC, ("derive", "hkdf-sha-256"), ("sign", "ecdsa-p384"), ("kem", "ml-kem-768"), ("rotated", "aes-256-gcm"),
+        ("unwrap", "rsa-unwrap-2048"),
     ]]
     for key_id, algorithm in made:
         client.call(KEYS + "Generate", key_id=key_id, algorithm=algorithm)

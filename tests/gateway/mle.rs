@@ -19,7 +19,7 @@ use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
 
-const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
+pub(crate) const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
 
 /// Makes a key pair with a certificate: `NAME.key.pem` and `NAME.cert.pem`.
 pub(crate) fn make_keys(folder: &Path, name: &str) {
@@ -37,7 +37,7 @@ pub(crate) struct Setup {
 }
 
 /// Returns the body that came, and whether it came in clear with the header of MLE.
-fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
+pub(crate) fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
     let wire = head.header("x-sealway-wire").unwrap_or("none").to_owned();
     answer("200 OK", &[("Content-Type", "application/json"), ("X-Wire", &wire)], body)
 }

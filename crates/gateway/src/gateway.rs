@@ -80,6 +80,7 @@ pub struct Gateway {
     unrouted: RouteMetrics,
     upstreams: Vec<Arc<Upstream>>,
     access_log: Option<AccessLog>,
+    mle_keys: mle::KeyRing,
     /// Limits the log lines about disguised paths.
     disguised: Gate,
 }
@@ -114,8 +115,19 @@ impl Gateway {
             unrouted,
             upstreams,
             access_log,
+            mle_keys: mle::KeyRing::default(),
             disguised: Gate::default(),
         }
+    }
+
+    /// Adds the keys of messages, for status reports and the next reload.
+    pub(crate) fn with_mle_keys(self, mle_keys: mle::KeyRing) -> Self {
+        Gateway { mle_keys, ..self }
+    }
+
+    /// Returns the keys of messages.
+    pub(crate) fn mle_keys(&self) -> &mle::KeyRing {
+        &self.mle_keys
     }
 
     /// Returns the routes of the configuration, in the order in which they are tried.

@@ -20,7 +20,8 @@ pub const METRICS: &[(&str, &str)] = &[
         "Messages of card schemes that were opened, sealed or signed, by route, profile and step",
     ),
     ("sealway_mle_key_uses_total", "Tokens and requests that a key opened, sealed or signed, by kid"),
-    ("sealway_mle_key_expiry_seconds", "End of the validity of the certificate of a key that seals or signs, by key"),
+    ("sealway_mle_key_expiry_seconds", "End of the validity of a key's certificate, in seconds since 1970, by key"),
+    ("sealway_mle_broker_calls_total", "Calls to a broker that holds a key which opens, by key and result"),
     ("sealway_tunnels_total", "Connections, or streams of HTTP/2, that changed to another protocol, by upstream"),
     ("sealway_tunnels", "Connections and streams in another protocol that are open, by upstream"),
 ];

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -133,6 +133,8 @@ pub struct Authority {
     counters: Counters,
     usage: Usage,
     stopping: AtomicBool,
+    /// Earliest end of a certificate, in Unix milliseconds; 0 without one.
+    mle_certificates_end_ms: AtomicU64,
 }
 
 impl Authority {
@@ -162,6 +164,7 @@ impl Authority {
             counters,
             usage: Usage::new(),
             stopping: AtomicBool::new(false),
+            mle_certificates_end_ms: AtomicU64::new(0),
         }
     }
 
@@ -174,6 +177,16 @@ impl Authority {
     /// Returns true once [`Authority::announce_stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Makes `/ready` report the earliest end of the certificates of keys of messages, in Unix milliseconds; `None` if there are none.
+    pub fn set_mle_certificates_end(&self, end_ms: Option<u64>) {
+        self.mle_certificates_end_ms.store(end_ms.unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Returns the end that [`Authority::set_mle_certificates_end`] set.
+    pub(crate) fn mle_certificates_end_ms(&self) -> Option<u64> {
+        Some(self.mle_certificates_end_ms.load(Ordering::Relaxed)).filter(|end_ms| *end_ms > 0)
     }
 
     /// Returns the store, for health and the admin listener.

@@ -242,7 +242,12 @@ pub(crate) fn ready(authority: &Authority) -> Response<Body> {
         let Pool { total, idle, waiting } = status.pool;
         let pool = serde_json::json!({"totalCount": total, "idleCount": idle, "waitingCount": waiting});
         let cache = if status.redis == Part::Down { "degraded" } else { "up" };
-        let body = serde_json::json!({"status": "ready", "database": "up", "cache": cache, "pool": pool, "timestamp": timestamp});
+        let mut body = serde_json::json!({"status": "ready", "database": "up", "cache": cache, "pool": pool, "timestamp": timestamp});
+        if let Some(end_ms) = authority.mle_certificates_end_ms() {
+            // Without names of keys: everybody may read this.
+            let days_left = (i128::from(end_ms) - i128::from(authority.now_ms())).div_euclid(86_400_000) as i64;
+            body["mleCertificates"] = serde_json::json!({"earliestEnd": iso8601(end_ms), "daysLeft": days_left});
+        }
         return json(StatusCode::OK, body.to_string());
     }
     // The source of truth is PostgreSQL where there is one, else Redis, else the store itself.

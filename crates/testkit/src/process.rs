@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -378,4 +378,32 @@ impl Drop for Server {
         }
         drop(self.owned.take());
     }
+}
+
+/// Returns true if the writable memory of a process contains one of these byte strings.
+///
+/// # Errors
+/// If the process is gone, or its memory cannot be read.
+pub fn memory_holds(pid: u32, wanted: &[&[u8]]) -> anyhow::Result<bool> {
+    const STEP: usize = 64 * 1024;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem"))?;
+    let longest = wanted.iter().map(|bytes| bytes.len()).max().unwrap_or_default();
+    let (mut bytes, zeros) = (vec![0; STEP + longest], vec![0; STEP + longest]);
+    for line in maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|mode| mode.starts_with("rw"))) {
+        let (from, to) = line.split_whitespace().next().and_then(|area| area.split_once('-')).context("no area")?;
+        let (from, to) = (u64::from_str_radix(from, 16)?, u64::from_str_radix(to, 16)?);
+        // Each step overlaps the next one, to find a string that lies across both.
+        for at in (from..to).step_by(STEP) {
+            let len = usize::try_from(to - at)?.min(bytes.len());
+            // Some areas are not readable; the heap and the stacks are. Most of the heap was never touched.
+            let Ok(read) = memory.read_at(&mut bytes[..len], at) else { break };
+            let read = &bytes[..read];
+            let holds = |wanted: &&[u8]| read.windows(wanted.len()).any(|window| window == *wanted);
+            if read != &zeros[..read.len()] && wanted.iter().any(holds) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }

@@ -21,7 +21,7 @@ use crate::profile::tree::Node;
 use crate::{Code, Refusal, Result};
 
 /// All operations, by the names of policies, audit lines and descriptors.
-pub const OPERATIONS: [&str; 23] = [
+pub const OPERATIONS: [&str; 24] = [
     "HashData",
     "SignCertificate",
     "EncryptData",
@@ -35,6 +35,7 @@ pub const OPERATIONS: [&str; 23] = [
     "Random",
     "Encapsulate",
     "Decapsulate",
+    "Unwrap",
     "Information",
     "GenerateKey",
     "ImportKey",

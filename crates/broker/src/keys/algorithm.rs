@@ -24,6 +24,9 @@ pub enum Algorithm {
     Ecdsa(Curve),
     /// RSA: `rsa-2048` to `rsa-8192`, the modulus in bits, a multiple of 8; both paddings, and certificates.
     Rsa(u32),
+    /// RSA for content keys of JWE alone: `rsa-unwrap-2048` to `rsa-unwrap-8192`, the modulus in bits, a multiple of 8. It
+    /// signs nothing.
+    RsaUnwrap(u32),
     /// Ed25519: `ed25519`; a FIPS build generates and imports none.
     Ed25519,
     /// ML-DSA: `ml-dsa-65`, not in a FIPS build.
@@ -60,14 +63,16 @@ impl Algorithm {
             return Some(*algorithm);
         }
         let digits = name.strip_prefix("rsa-")?;
-        // Only one spelling of each: no sign, no leading zero.
-        let bits: u32 = digits.parse().ok().filter(|bits: &u32| bits.to_string() == digits)?;
-        ((RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && bits.is_multiple_of(8)).then_some(Algorithm::Rsa(bits))
+        if let Some(digits) = digits.strip_prefix("unwrap-") {
+            return rsa_bits(digits).map(Algorithm::RsaUnwrap);
+        }
+        rsa_bits(digits).map(Algorithm::Rsa)
     }
 
     /// All names, RSA's in the sizes that can be generated.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMES.iter().map(|(name, _)| *name).chain(["rsa-2048", "rsa-3072", "rsa-4096", "rsa-8192"])
+        let unwrap = ["rsa-unwrap-2048", "rsa-unwrap-3072", "rsa-unwrap-4096", "rsa-unwrap-8192"];
+        NAMES.iter().map(|(name, _)| *name).chain(["rsa-2048", "rsa-3072", "rsa-4096", "rsa-8192"]).chain(unwrap)
     }
 
     /// Approximate duration of an operation other than a verification, in µs, which decides on blocking work.
@@ -79,7 +84,7 @@ impl Algorithm {
             Algorithm::Ecdsa(Curve::P384) => 90,
             Algorithm::Ecdsa(Curve::P521) | Algorithm::MlDsa65 => 200,
             // Cubic in the length; 2 ms at 4096 bits.
-            Algorithm::Rsa(bits) => u64::from(bits / 1024).pow(3) * 30,
+            Algorithm::Rsa(bits) | Algorithm::RsaUnwrap(bits) => u64::from(bits / 1024).pow(3) * 30,
         }
     }
 
@@ -113,10 +118,17 @@ impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, NAMES.iter().find(|(_, algorithm)| algorithm == self)) {
             (Algorithm::Rsa(bits), _) => write!(f, "rsa-{bits}"),
+            (Algorithm::RsaUnwrap(bits), _) => write!(f, "rsa-unwrap-{bits}"),
             (_, Some((name, _))) => f.write_str(name),
             (_, None) => f.write_str("unknown"),
         }
     }
+}
+
+/// Returns the size in a name of RSA. Only one spelling of each: no sign, no leading zero.
+fn rsa_bits(digits: &str) -> Option<u32> {
+    let bits: u32 = digits.parse().ok().filter(|bits: &u32| bits.to_string() == digits)?;
+    ((RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && bits.is_multiple_of(8)).then_some(bits)
 }
 
 /// Cipher of an encryption algorithm in the crypto library.
@@ -147,13 +159,15 @@ mod tests {
 
     #[test]
     fn every_algorithm_name_round_trips_and_other_spellings_are_rejected() {
-        for name in Algorithm::names().chain(["rsa-2056", "rsa-7680"]) {
+        for name in Algorithm::names().chain(["rsa-2056", "rsa-7680", "rsa-unwrap-2056"]) {
             assert_eq!(Algorithm::parse(name).unwrap().to_string(), name);
         }
         for name in ["", "aes", "AES-256-GCM", "rsa-", "rsa-02048", "rsa-+2048", "rsa-2047", "rsa-2049", "rsa-1024"] {
             assert_eq!(Algorithm::parse(name), None, "{name}");
         }
-        for name in ["rsa-8200", "rsa-99999999999999999999", "aes-256-gcm ", "ecdsa-p224"] {
+        for name in
+            ["rsa-8200", "rsa-99999999999999999999", "aes-256-gcm ", "ecdsa-p224", "rsa-unwrap-", "rsa-unwrap-1024"]
+        {
             assert_eq!(Algorithm::parse(name), None, "{name}");
         }
     }

@@ -4,7 +4,9 @@ use std::fmt;
 
 use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::hkdf::{self, HKDF_SHA256, Prk};
 use aws_lc_rs::kem::{DecapsulationKey, EncapsulationKey, ML_KEM_768};
+use aws_lc_rs::rsa::{OaepPrivateDecryptingKey, PrivateDecryptingKey};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 #[cfg(not(feature = "fips"))]
 use aws_lc_rs::signature::{ML_DSA_65_SIGNING, PqdsaKeyPair};
@@ -25,6 +27,7 @@ pub(crate) enum Form {
     Secret(Zeroizing<Vec<u8>>),
     /// Key pair of RSA or ECDSA.
     Pair(PrivateKey, PublicKey),
+    Unwrap(Box<UnwrapKey>),
     Ed25519(Ed25519KeyPair),
     #[cfg(not(feature = "fips"))]
     MlDsa65(PqdsaKeyPair),
@@ -35,6 +38,27 @@ pub(crate) enum Form {
 impl fmt::Debug for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Form")
+    }
+}
+
+/// RSA key for content keys of JWE.
+pub(crate) struct UnwrapKey {
+    pub(crate) key: OaepPrivateDecryptingKey,
+    /// Secret of the keys that take the place of those that do not decrypt. It follows from the material, so that a
+    /// restart changes none of them.
+    pub(crate) decoys: Prk,
+    spki: Vec<u8>,
+}
+
+impl UnwrapKey {
+    fn parse(pkcs8: &[u8]) -> Option<UnwrapKey> {
+        let key = PrivateDecryptingKey::from_pkcs8(pkcs8).ok()?;
+        let public: PublicKeyX509Der<'_> = key.public_key().as_der().ok()?;
+        Some(UnwrapKey {
+            spki: public.as_ref().to_vec(),
+            decoys: hkdf::Salt::new(HKDF_SHA256, DECOY_SALT).extract(pkcs8),
+            key: OaepPrivateDecryptingKey::new(key).ok()?,
+        })
     }
 }
 
@@ -80,6 +104,7 @@ impl Form {
             Algorithm::Mac(algorithm) => Some(Form::Mac(Box::new(hmac::Key::new(hmac_algorithm(algorithm), material)))),
             Algorithm::Derive(_) => Some(Form::Secret(Zeroizing::new(material.to_vec()))),
             Algorithm::Ecdsa(_) | Algorithm::Rsa(_) => pair(material),
+            Algorithm::RsaUnwrap(_) => UnwrapKey::parse(material).map(|key| Form::Unwrap(Box::new(key))),
             Algorithm::Ed25519 => Ed25519KeyPair::from_pkcs8(material).ok().map(Form::Ed25519),
             #[cfg(not(feature = "fips"))]
             Algorithm::MlDsa65 => PqdsaKeyPair::from_pkcs8(&ML_DSA_65_SIGNING, material).ok().map(Form::MlDsa65),
@@ -98,6 +123,7 @@ impl Form {
         let failed = |_| Refusal::new(Code::Internal, "key store: cannot write the public key");
         match self {
             Form::Pair(_, public) => public.spki().map_err(|_| Refusal::new(Code::Internal, "key store: no memory")),
+            Form::Unwrap(key) => Ok(key.spki.clone()),
             Form::Ed25519(pair) => {
                 let der: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(failed)?;
                 Ok(der.as_ref().to_vec())
@@ -145,6 +171,8 @@ fn pair(pkcs8: &[u8]) -> Option<Form> {
     Some(Form::Pair(secret, public))
 }
 
+/// Salt of the secret of decoys, which sets it apart from other uses of a key's material.
+const DECOY_SALT: &[u8] = b"sealway broker unwrap 1";
 /// Length of an ML-KEM-768 decapsulation key (FIPS 203 table 3).
 const ML_KEM_768_SECRET_LEN: usize = 2400;
 /// Length of an ML-KEM-768 encapsulation key.

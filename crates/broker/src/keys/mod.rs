@@ -25,7 +25,7 @@ pub use kek::{Kek, Wrap, WrappedKey};
 pub use key::{Key, State, Version};
 pub use store::{Page, Store};
 
-pub(crate) use form::{Cipher, Form, encapsulation_key_of};
+pub(crate) use form::{Cipher, Form, UnwrapKey, encapsulation_key_of};
 
 /// Most keys of a store.
 pub const KEYS_MAX: usize = 10_000;

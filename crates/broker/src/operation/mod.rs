@@ -11,6 +11,7 @@ mod mac;
 mod mechanism;
 mod raw;
 mod sign;
+mod unwrap;
 
 use crate::keys::{Key, State, Version};
 use crate::profile::policy::Profile;
@@ -22,6 +23,7 @@ pub use kem::{Encapsulation, Recipient, decapsulate, encapsulate};
 pub use mac::{mac, verify_mac};
 pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
 pub use sign::{SignedInput, sign, verify, verify_one};
+pub use unwrap::{EncryptedKey, unwrap};
 
 /// Most inputs of a batch.
 pub const BATCH_MAX: usize = 1024;

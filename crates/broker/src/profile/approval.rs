@@ -66,6 +66,10 @@ pub fn unapproved(profile: &Profile) -> Vec<Fault> {
         }
         _ => {}
     }
+    if profile.unwrap.is_some() {
+        let why = "the padding of RSA-OAEP is read outside of the module";
+        add(&mut found, &["Unwrap"], "API.Unwrap.UnwrapAlg", why);
+    }
     if let Some(policy) = &profile.certificate {
         let sides = [
             (policy.subject, "API.SignCertificate.KeyConstraints.Subject"),
@@ -176,6 +180,8 @@ mod tests {
         assert_eq!(operations("SignData: {SignAlg: ml-dsa-65}"), ["SignData", "VerifyData"]);
         assert_eq!(operations("SignData: {SignAlg: ed25519}"), ["SignData", "VerifyData"]);
         assert!(operations("Random: true, Encapsulate: {KemAlg: ml-kem-768}").is_empty());
+        assert_eq!(operations("Unwrap: {UnwrapAlg: rsa-oaep-256}"), ["Unwrap"]);
+        assert_eq!(operations("Unwrap: {UnwrapAlg: rsa-oaep}"), ["Unwrap"]);
         assert!(operations("HashData: {HashAlg: shake-256}, Mac: {MacAlg: hmac-sha-256}").is_empty());
         assert!(operations("SignData: {SignAlg: ecdsa, HashAlg: sha-512, Curve: P-521}").is_empty());
         assert!(operations("Derive: {DeriveAlg: hkdf-sha-384}").is_empty());

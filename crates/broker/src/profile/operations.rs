@@ -1,9 +1,9 @@
-//! Operations on data of a profile: hash, encrypt, sign, mac, derive, random, encapsulate.
+//! Operations on data of a profile: hash, encrypt, sign, mac, derive, random, encapsulate, unwrap.
 
 use super::constraints;
 use super::policy::{
     Curve, DeriveAlgorithm, EncryptAlgorithm, EncryptPolicy, HashAlgorithm, KemAlgorithm, MacAlgorithm, SignAlgorithm,
-    SignatureHash, SizeRange,
+    SignatureHash, SizeRange, UnwrapAlgorithm,
 };
 use super::problem::Notes;
 use super::section::{At, Section};
@@ -241,4 +241,10 @@ pub(super) fn kem(api: &Section<'_>, notes: &mut Notes) -> Option<KemAlgorithm> 
     let section = present(api, "Encapsulate", &["KemAlg"], notes)?;
     let names = [("ml-kem-768", KemAlgorithm::MlKem768)];
     Some(section.required_name("KemAlg", &names, "unsupported algorithm", notes)?.value)
+}
+
+/// Resolves `API.Unwrap`; `None` if it is absent or wrong, which `notes` then says.
+pub(super) fn unwrap(api: &Section<'_>, notes: &mut Notes) -> Option<UnwrapAlgorithm> {
+    let section = present(api, "Unwrap", &["UnwrapAlg"], notes)?;
+    Some(section.required_name("UnwrapAlg", &UnwrapAlgorithm::NAMES, "unsupported algorithm", notes)?.value)
 }

@@ -30,6 +30,8 @@ pub struct Profile {
     pub random: bool,
     /// Algorithm of `API.Encapsulate`, also for decapsulation; `None`: the operations are off.
     pub kem: Option<KemAlgorithm>,
+    /// Algorithm of `API.Unwrap`; `None`: the operation is off.
+    pub unwrap: Option<UnwrapAlgorithm>,
     /// Faults for which a validated module switches operations off.
     pub unapproved: Vec<Fault>,
 }
@@ -320,6 +322,26 @@ pub enum DeriveAlgorithm {
 pub enum KemAlgorithm {
     /// ml-kem-768: ciphertexts of 1,088 bytes, shared secrets of 32 bytes
     MlKem768,
+}
+
+/// Algorithms of `API.Unwrap`, for content keys of JWE: RSAES-OAEP (RFC 8017 section 7.1) with an empty label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnwrapAlgorithm {
+    /// rsa-oaep-256: SHA-256, also in MGF1; RSA-OAEP-256 of RFC 7518
+    RsaOaep256,
+    /// rsa-oaep: SHA-1, also in MGF1; RSA-OAEP of RFC 7518
+    RsaOaep,
+}
+
+impl UnwrapAlgorithm {
+    /// All algorithms with their names in profiles and descriptors.
+    pub(crate) const NAMES: [(&str, UnwrapAlgorithm); 2] =
+        [("rsa-oaep-256", UnwrapAlgorithm::RsaOaep256), ("rsa-oaep", UnwrapAlgorithm::RsaOaep)];
+
+    /// Returns the name in profiles and descriptors.
+    pub fn name(self) -> &'static str {
+        UnwrapAlgorithm::NAMES.iter().find(|(_, known)| *known == self).map_or("unknown", |(name, _)| name)
+    }
 }
 
 impl Offset {

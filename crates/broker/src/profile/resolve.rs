@@ -157,8 +157,8 @@ fn deprecation(section: &Section<'_>, notes: &mut Notes) -> Option<Deprecation> 
 }
 
 /// Operations that a section `API` can have.
-const OPERATIONS: [&str; 8] =
-    ["HashData", "EncryptData", "SignData", "SignCertificate", "Mac", "Derive", "Random", "Encapsulate"];
+const OPERATIONS: [&str; 9] =
+    ["HashData", "EncryptData", "SignData", "SignCertificate", "Mac", "Derive", "Random", "Encapsulate", "Unwrap"];
 
 fn api(section: &Section<'_>, profile: &mut Profile, notes: &mut Notes) {
     let none = "profile should contain at least one API";
@@ -184,6 +184,7 @@ fn api(section: &Section<'_>, profile: &mut Profile, notes: &mut Notes) {
     profile.derive = operations::derive(&api, notes);
     profile.random = operations::random(&api, notes);
     profile.kem = operations::kem(&api, notes);
+    profile.unwrap = operations::unwrap(&api, notes);
 }
 
 /// True if an operation's section has no content.

@@ -181,6 +181,7 @@ methods! {
         "Random" => unary v1::secrets::random,
         "Encapsulate" => unary v1::secrets::encapsulate,
         "Decapsulate" => unary v1::secrets::decapsulate,
+        "Unwrap" => unary v1::secrets::unwrap,
         "Information" => unary v1::information,
     }
     "grpc.health.v1.Health" {

@@ -9,3 +9,4 @@ mod operations;
 mod post_quantum;
 mod published;
 mod store;
+mod unwrap;

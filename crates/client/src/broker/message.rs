@@ -130,6 +130,15 @@ impl fmt::Debug for Derivation<'_> {
     }
 }
 
+/// An encrypted content key of JWE.
+#[derive(Clone, Copy, Debug)]
+pub struct WrappedKey<'a> {
+    /// Encrypted key, as long as the modulus of the RSA key.
+    pub encrypted_key: &'a [u8],
+    /// Length of the content key in bytes: 16, 24, 32, 48 or 64.
+    pub length: u32,
+}
+
 /// Recipient of an encapsulated secret.
 #[derive(Clone, Copy, Debug)]
 pub enum Recipient<'a> {

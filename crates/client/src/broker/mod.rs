@@ -41,7 +41,7 @@ pub use error::{Code, Delivery, Error};
 pub use keys::{Key, KeyVersion, PublicKey};
 pub use message::{
     Batch, Certificate, CertificateRequest, Cipher, DecryptInput, Deprecation, Derivation, Descriptor, Encapsulation,
-    Health, Information, Plain, Recipient, Refusal, Verification,
+    Health, Information, Plain, Recipient, Refusal, Verification, WrappedKey,
 };
 pub use retry::RetryOptions;
 pub use secret::Secret;

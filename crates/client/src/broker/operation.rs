@@ -8,7 +8,7 @@ use super::call::Client;
 use super::error::{Code, Delivery, Error};
 use super::message::{
     Batch, Certificate, CertificateRequest, Cipher, DecryptInput, Derivation, Descriptor, Encapsulation, Health,
-    Information, Plain, Recipient, Refusal, Verification,
+    Information, Plain, Recipient, Refusal, Verification, WrappedKey,
 };
 use super::retry::Repeat;
 use super::secret::Secret;
@@ -227,6 +227,30 @@ impl Client {
         };
         let answer = self.call(v1::broker::DECAPSULATE, Repeat::Always, request).await?;
         batch("Decapsulate", answer.descriptor, secrets(answer.shared_secrets), ciphertexts.len())
+    }
+
+    /// Decrypts content keys of JWE with a version of a key, or with the current one for 0. An encrypted key that does not decrypt
+    /// gives another key of its length, and no error.
+    ///
+    /// # Errors
+    /// [`Error`] of the broker or the connection.
+    pub async fn unwrap(
+        &self,
+        profile: &str,
+        key: &str,
+        key_version: u32,
+        wrapped: &[WrappedKey<'_>],
+    ) -> Result<Batch<Secret>, Error> {
+        let message =
+            |one: &WrappedKey<'_>| v1::WrappedKey { encrypted_key: one.encrypted_key.to_vec(), length: one.length };
+        let request = v1::UnwrapRequest {
+            profile: profile.to_owned(),
+            key_id: key.to_owned(),
+            key_version,
+            wrapped: wrapped.iter().map(message).collect(),
+        };
+        let answer = self.call(v1::broker::UNWRAP, Repeat::Always, request).await?;
+        batch("Unwrap", answer.descriptor, secrets(answer.content_keys), wrapped.len())
     }
 
     /// Asks the broker for its version, build and profiles.

@@ -7,15 +7,19 @@ use sealway_proto::mle::{Alg, Enc, FieldRule, IatUnit, JwsAlg, KidSource, Messag
 use sealway_runtime::config::{FilePath, Flag, Problems};
 use serde::{Deserialize, Serialize};
 
+use super::mle_broker::{self, RawMleBroker};
 use super::mle_sign::{self, RawSign};
 use crate::mle::{Caller, Direction, KeyAlg, KeyFiles, MlePolicy, PlainAnswers};
 
-/// An entry of `mle_keys:` as written: a key with `file` opens tokens, or signs by its `alg`; one with `certificate` alone seals them.
+/// An entry of `mle_keys:` as written: a key with `file` or `broker` opens tokens, or with `file` signs by its `alg`; one with `certificate`
+/// alone seals them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawMleKey {
     /// The private key that opens or signs: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1, PEM or DER.
     file: Option<FilePath>,
+    /// The broker that holds the private key that opens; `certificate` is then the certificate or public key of it.
+    broker: Option<RawMleBroker>,
     /// Beside `file` the certificate of the key, for names that are derived from one. Alone the certificate or public key of the
     /// recipient: a key that seals. Among several keys the one whose certificate began last, of those that are valid, is used.
     certificate: Option<FilePath>,
@@ -43,6 +47,11 @@ impl RawMleKey {
     pub(super) fn signature_alg(&self) -> Option<JwsAlg> {
         // ES256 is none that a scheme's requests are signed with.
         self.alg.as_deref().and_then(JwsAlg::parse).filter(|alg| *alg != JwsAlg::Es256)
+    }
+
+    /// Returns true if it has a private half.
+    fn is_private(&self) -> bool {
+        self.file.is_some() || self.broker.is_some()
     }
 }
 
@@ -188,8 +197,15 @@ pub(super) fn resolve_keys(
 fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut Problems) -> Option<KeyFiles> {
     let at = format!("mle_keys.{name}");
     if raw.file.is_none() && raw.certificate.is_none() {
-        problems.add(&at, "expected file, for a key that opens or signs, or certificate, for one that seals");
+        let text = match raw.broker {
+            None => "expected file, for a key that opens or signs, or certificate, for one that seals",
+            Some(_) => "expected certificate: the public half of the key in the broker",
+        };
+        problems.add(&at, text);
         return None;
+    }
+    if raw.file.is_some() && raw.broker.is_some() {
+        problems.add(&at, "expected one of: file, broker");
     }
     let mut path = |setting: &str, text: &Option<FilePath>| {
         text.as_ref().map(|text| problems.file(&format!("{at}.{setting}"), file, text))
@@ -199,13 +215,15 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
         Some(alg) => KeyAlg::Signature(alg),
         None => KeyAlg::Encryption(alg(&format!("{at}.alg"), raw.alg.as_deref(), problems)?),
     };
+    let broker = raw.broker.as_ref();
+    let broker = broker.map(|broker| mle_broker::resolve(&format!("{at}.broker"), name, broker, file, problems));
     let enc = enc(&format!("{at}.enc"), raw.enc.as_deref(), problems)?;
     match alg {
         KeyAlg::Signature(alg) if raw.file.is_none() => {
             problems.add(format!("{at}.file"), format!("expected the private key that signs with {alg}"));
         }
         KeyAlg::Signature(_) if raw.enc.is_some() => problems.add(format!("{at}.enc"), "a key that signs has none"),
-        KeyAlg::Encryption(_) if raw.enc.is_some() && raw.file.is_some() => {
+        KeyAlg::Encryption(_) if raw.enc.is_some() && raw.is_private() => {
             problems.add(format!("{at}.enc"), "a key that opens takes what its route's profile allows");
         }
         _ => {}
@@ -222,7 +240,7 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
             return None;
         }
     };
-    Some(KeyFiles { file: private, certificate, alg, enc, kid })
+    Some(KeyFiles { file: private, broker, certificate, alg, enc, kid })
 }
 
 fn source(from: KidFrom) -> KidSource {
@@ -356,8 +374,12 @@ fn check_names(at: &str, names: &[String], keys: &BTreeMap<String, RawMleKey>, o
             Some(key) if key.signature_alg().is_some() => {
                 problems.add(path, format!("\"{name}\" is of another kind: it signs, and neither opens nor seals"));
             }
-            Some(key) if key.file.is_some() != opens => {
-                let due = if opens { "a key that opens has a file" } else { "a key that seals has no private key" };
+            Some(key) if key.is_private() != opens => {
+                let due = if opens {
+                    "a key that opens has a file or a broker"
+                } else {
+                    "a key that seals has no private key"
+                };
                 problems.add(path, format!("\"{name}\" is of the other kind: {due}"));
             }
             Some(_) if names.iter().take(index).any(|other| other == name) => problems.add(path, "it stands twice"),

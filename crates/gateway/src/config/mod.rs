@@ -5,6 +5,7 @@ mod cors;
 mod limits;
 mod listeners;
 mod mle;
+mod mle_broker;
 mod mle_sign;
 mod routes;
 mod upstreams;
@@ -149,6 +150,16 @@ impl GatewayConfig {
         self.routes.iter().any(is_sealed)
     }
 
+    /// Checks that each recipient of messages has a key whose certificate has not ended.
+    fn check_ends(&self, ring: &KeyRing, clock: &Arc<dyn Clock>) -> Result<(), (String, String)> {
+        let policies = self.routes.iter().filter_map(|route| match &route.action {
+            CheckedAction::Forward(_, policy) => policy.mle.as_ref(),
+            CheckedAction::Sessions | CheckedAction::Standalone(_) => None,
+        });
+        let mut recipients = policies.flat_map(|mle| &mle.seal);
+        recipients.try_for_each(|(_, names)| ring.check_ends(names, clock.now_ms()))
+    }
+
     /// Reads the certificates, keys and lists that listeners and upstreams name, as a start does, and reports errors
     /// that would stop it.
     pub fn check_files(&self, clock: &Arc<dyn Clock>, problems: &mut Problems) {
@@ -157,6 +168,9 @@ impl GatewayConfig {
         }
         match KeyRing::read(&self.mle_keys) {
             Ok(ring) => {
+                if let Err((setting, why)) = self.check_ends(&ring, clock) {
+                    problems.add(setting, why);
+                }
                 for route in &self.routes {
                     let made = self.mle(route, &ring, &ReplayPolicy::default());
                     if let Err(why) = made {
@@ -232,7 +246,9 @@ impl GatewayConfig {
             upstreams.insert(name, Arc::new(Upstream::new(target, settings).made_by(text)));
         }
         let ring = KeyRing::read(&self.mle_keys).map_err(|(setting, why)| format!("{setting}: {why}"))?;
-        ring.set_gauges();
+        self.check_ends(&ring, clock).map_err(|(setting, why)| format!("{setting}: {why}"))?;
+        let in_force = before.map(Gateway::mle_keys);
+        ring.connect(in_force).map_err(|(setting, why)| format!("{setting}: {why}"))?;
         let replay = *authority.replay();
         let routes = self.routes.iter().filter_map(|route| {
             let action = match &route.action {
@@ -255,6 +271,9 @@ impl GatewayConfig {
         let routes = routes.collect::<Result<_, String>>()?;
         let access_log = self.access_log.as_ref().map(CheckedAccessLog::open).transpose()?;
         let upstreams = upstreams.into_values().collect();
-        Ok(Gateway::new(authority, routes, upstreams, self.cors.clone(), self.limits, trusted, access_log))
+        // Last, so that a reload that fails changes no gauge.
+        ring.set_gauges(in_force);
+        let gateway = Gateway::new(authority, routes, upstreams, self.cors.clone(), self.limits, trusted, access_log);
+        Ok(gateway.with_mle_keys(ring))
     }
 }

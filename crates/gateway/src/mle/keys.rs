@@ -2,13 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use sealway_proto::mle::aws_lc::AwsLcJose;
 use sealway_proto::mle::load::{KEY_FILE_LEN_MAX, rsa_modulus};
 use sealway_proto::mle::sign::{JwsProvider, SigningKey};
-use sealway_proto::mle::{Alg, Enc, JoseProvider, JwsAlg, KidSource, OpeningKey, OpeningKeys, SealingKey};
+use sealway_proto::mle::{
+    Alg, Enc, JoseProvider, JwsAlg, KeyError, KidSource, OpeningKey, OpeningKeys, Public, SealingKey,
+};
+use sealway_runtime::clock::iso8601;
+use sealway_runtime::tls::CertificateStatus;
 use zeroize::Zeroizing;
+
+use super::broker::{BrokerKey, BrokerKeys, BrokerSettings};
+
+/// Days before the end of a certificate from which it is warned of.
+const WARNING_DAYS: i64 = 30;
+const DAY_MS: u64 = 86_400_000;
 
 /// The one algorithm of a key, which says what the key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +33,10 @@ pub(crate) enum KeyAlg {
 /// Settings of a key, after their checks.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyFiles {
-    /// The private key, of a key that opens or signs; `None` for a key that seals.
+    /// The private key, of a key that opens or signs; `None` for a key that seals, and for one in a broker.
     pub(crate) file: Option<PathBuf>,
+    /// The broker that holds the private key.
+    pub(crate) broker: Option<BrokerSettings>,
     /// The certificate or public key.
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) alg: KeyAlg,
@@ -78,14 +91,18 @@ fn jws_provider() -> &'static dyn JwsProvider {
 #[derive(Debug, Default)]
 pub(crate) struct KeyRing {
     opening: BTreeMap<String, Arc<OpeningKey>>,
+    brokers: BTreeMap<String, Arc<BrokerKey>>,
     sealing: BTreeMap<String, Arc<SealingKey>>,
     signing: BTreeMap<String, Arc<SigningKey>>,
     /// The modulus of each private key.
     moduli: BTreeMap<String, Vec<u8>>,
+    certificates: BTreeMap<String, CertificateStatus>,
+    /// Day of the last warnings, in days since 1970.
+    warned_on_day: AtomicU64,
 }
 
 impl KeyRing {
-    /// Reads every key from its files.
+    /// Reads every key from its files. Brokers are not asked yet: [`KeyRing::connect`].
     ///
     /// # Errors
     /// The setting at fault, and what is wrong with its file.
@@ -105,12 +122,17 @@ impl KeyRing {
             None => None,
         };
         let certificate_bytes = certificate.as_ref().map(|bytes| bytes.as_slice());
-        let wrong = |path: &Path, err: sealway_proto::mle::KeyError| format!("{}: {err}", path.display());
+        let wrong = |path: &Path, err: KeyError| format!("{}: {err}", path.display());
+        if let (Some(path), Some(bytes)) = (&files.certificate, certificate_bytes) {
+            let public = Public::load(bytes).map_err(|err| (at("certificate"), wrong(path, err)))?;
+            let status = public.x509().and_then(|x509| CertificateStatus::read(path, "mle", x509.der()));
+            self.certificates.extend(status.map(|status| (name.to_owned(), status)));
+        }
         match (&files.file, &files.certificate, certificate_bytes) {
             (Some(path), certificate_path, certificate) => {
                 let private = contents(path).map_err(|err| (at("file"), err))?;
                 let at_fault = |err| match (&err, certificate_path) {
-                    (sealway_proto::mle::KeyError::Mismatch, Some(path)) => (at("certificate"), wrong(path, err)),
+                    (KeyError::Mismatch, Some(path)) => (at("certificate"), wrong(path, err)),
                     _ => (at("file"), wrong(path, err)),
                 };
                 match files.alg {
@@ -128,9 +150,19 @@ impl KeyRing {
             }
             (None, Some(path), Some(public)) => {
                 let KeyAlg::Encryption(alg) = files.alg else { return Ok(()) };
-                let key = SealingKey::rsa(alg, files.enc, public, &files.kid, jose_provider());
-                let key = key.map_err(|err| (at("certificate"), wrong(path, err)))?;
-                self.sealing.insert(name.to_owned(), Arc::new(key));
+                match &files.broker {
+                    None => {
+                        let key = SealingKey::rsa(alg, files.enc, public, &files.kid, jose_provider());
+                        let key = key.map_err(|err| (at("certificate"), wrong(path, err)))?;
+                        self.sealing.insert(name.to_owned(), Arc::new(key));
+                    }
+                    Some(broker) => {
+                        let held = external(name, (alg, &files.kid), broker, public);
+                        let (key, broker) = held.map_err(|err| (at("certificate"), wrong(path, err)))?;
+                        self.opening.insert(name.to_owned(), Arc::new(key));
+                        self.brokers.insert(name.to_owned(), Arc::new(broker));
+                    }
+                }
             }
             _ => {}
         }
@@ -151,6 +183,18 @@ impl KeyRing {
         Ok(())
     }
 
+    /// Asks the brokers for their keys, so that a wrong one shows at a start and at a reload. `before` has the keys in force. It blocks.
+    ///
+    /// # Errors
+    /// The setting at fault, and what the broker said.
+    pub(crate) fn connect(&self, before: Option<&KeyRing>) -> Result<(), (String, String)> {
+        for (name, key) in &self.brokers {
+            let known = before.and_then(|before| before.brokers.get(name)).map(|key| &**key);
+            key.connect(known, before.is_none()).map_err(|err| (format!("mle_keys.{name}.broker"), err))?;
+        }
+        Ok(())
+    }
+
     /// Returns the key of this name that signs.
     pub(super) fn signing(&self, name: &str) -> Option<Arc<SigningKey>> {
         self.signing.get(name).cloned()
@@ -159,6 +203,63 @@ impl KeyRing {
     /// Returns the kid of the key of this name that opens.
     pub(super) fn opening_kid(&self, name: &str) -> Option<&str> {
         self.opening.get(name).map(|key| key.kid())
+    }
+
+    /// Returns the keys of these names that brokers hold, by kid.
+    pub(crate) fn brokers(&self, names: &[String]) -> BrokerKeys {
+        let found = names.iter().filter_map(|name| Some((self.opening.get(name)?, self.brokers.get(name)?)));
+        BrokerKeys::new(found.map(|(key, broker)| (key.kid().to_owned(), broker.clone())))
+    }
+
+    /// Checks that the recipient with the keys of these names has one that has not ended.
+    ///
+    /// # Errors
+    /// The setting at fault, and the end of its certificate.
+    pub(crate) fn check_ends(&self, names: &[String], now_ms: u64) -> Result<(), (String, String)> {
+        let mut last = None;
+        for name in names {
+            match self.certificates.get(name) {
+                Some(status) if status.not_after_ms < now_ms => last = Some((name, status)),
+                // A public key without a certificate has no end.
+                _ => return Ok(()),
+            }
+        }
+        let Some((name, status)) = last else { return Ok(()) };
+        let end = iso8601(status.not_after_ms);
+        let why =
+            format!("{}: the certificate ended at {end}, and no other key of its recipient is valid", status.file);
+        Err((format!("mle_keys.{name}.certificate"), why))
+    }
+
+    /// Returns the earliest end of a certificate, in Unix milliseconds.
+    pub(crate) fn earliest_end_ms(&self) -> Option<u64> {
+        self.certificates.values().map(|status| status.not_after_ms).min()
+    }
+
+    /// Warns of certificates that end within 30 days, or have ended: once a day, and once after each reload.
+    pub(crate) fn warn_of_ends(&self, now_ms: u64) {
+        let today = now_ms / DAY_MS;
+        if self.warned_on_day.swap(today, Ordering::Relaxed) == today {
+            return;
+        }
+        for (key, status) in &self.certificates {
+            let days_left = status.days_left(now_ms);
+            if days_left < WARNING_DAYS {
+                let ends = iso8601(status.not_after_ms);
+                tracing::warn!(
+                    key,
+                    file = status.file,
+                    ends,
+                    days_left,
+                    "the certificate of an MLE key ends soon, or has ended"
+                );
+            }
+        }
+    }
+
+    /// Returns the certificates of keys, each with the key's name.
+    pub(crate) fn certificates(&self) -> impl Iterator<Item = (&str, &CertificateStatus)> {
+        self.certificates.iter().map(|(name, status)| (name.as_str(), status))
     }
 
     /// Returns the keys of these names as the opening keys of one route.
@@ -176,17 +277,31 @@ impl KeyRing {
         Recipient { caller, keys }
     }
 
-    /// Sets the gauge of each certificate's end.
-    pub(crate) fn set_gauges(&self) {
-        let sealing = self.sealing.iter().map(|(name, key)| (name, key.public()));
-        let signing = self.signing.iter().map(|(name, key)| (name, key.public()));
-        for (name, public) in sealing.chain(signing) {
-            if let Some(certificate) = public.and_then(|public| public.x509()) {
-                let end = certificate.not_after_s() as f64;
-                metrics::gauge!("sealway_mle_key_expiry_seconds", "key" => name.clone()).set(end);
-            }
+    /// Sets the gauge of each certificate's end. That of a key which `before` had and this ring has not becomes NaN, so that no alert
+    /// fires for it.
+    pub(crate) fn set_gauges(&self, before: Option<&KeyRing>) {
+        let gauge = |name: &str| metrics::gauge!("sealway_mle_key_expiry_seconds", "key" => name.to_owned());
+        let removed = before.into_iter().flat_map(|before| before.certificates.keys());
+        for name in removed.filter(|name| !self.certificates.contains_key(*name)) {
+            gauge(name).set(f64::NAN);
+        }
+        for (name, status) in &self.certificates {
+            gauge(name).set((status.not_after_ms / 1000) as f64);
         }
     }
+}
+
+/// Creates a key whose private half a broker holds.
+fn external(
+    name: &str,
+    (alg, kid): (Alg, &KidSource),
+    broker: &BrokerSettings,
+    public: &[u8],
+) -> Result<(OpeningKey, BrokerKey), KeyError> {
+    let key = OpeningKey::external(alg, public, kid, jose_provider())?;
+    let public = Public::load(public)?;
+    let wrap = jose_provider().rsa_public(alg, public.der()).map_err(|_| KeyError::Der)?;
+    Ok((key, BrokerKey::new(name, broker.clone(), wrap, public.der())))
 }
 
 /// Reads a key file of at most 64 KiB.

@@ -15,7 +15,8 @@ use sealway_runtime::http::notices::Gate;
 use zeroize::Zeroizing;
 
 use super::keys::{Recipient, jose_provider};
-use super::pool::{self, Overload};
+use super::opened;
+use super::pool::Overload;
 use super::{Direction, Exchange};
 use crate::upstream::UpstreamError;
 
@@ -37,6 +38,8 @@ pub(super) enum Fault {
     Caller,
     /// Too many messages wait for a private operation.
     Overload,
+    /// The broker that holds the key did not answer.
+    Broker,
     /// The claim against replays was not granted.
     Store(sealway_proto::exchange::Refusal),
     /// The service did not answer.
@@ -128,18 +131,8 @@ impl Exchange<'_> {
             openings.push(opening);
         }
         let kids: Vec<String> = openings.iter().map(|opening| opening.wants().kid().to_owned()).collect();
-        let opened = pool::run(origin, openings.len(), move || {
-            let provider = jose_provider();
-            let open = |opening: core::Opening| {
-                let randoms = core::OpenRandoms::draw(provider.base())
-                    .map_err(|_| Refusal::new(Class::Unwrap, "the generator of random numbers failed"))?;
-                let cek = opening.wants().unwrap_here();
-                opening.unwrapped(cek.as_ref().map(|cek| cek.as_slice()), &randoms, provider)
-            };
-            openings.into_iter().map(open).collect::<Result<Vec<_>, Refusal>>()
-        });
         let mut plaintexts = Vec::with_capacity(kids.len());
-        for guarded in opened.await?? {
+        for guarded in opened::open_all(origin, openings, &self.mle.brokers).await? {
             let claims = policy.direction == Direction::Inbound && policy.refuses_replays;
             let fresh = if claims {
                 let peer = origin.and_then(|origin| origin.client);

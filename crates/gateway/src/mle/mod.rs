@@ -1,8 +1,10 @@
 //! The MLE bridge: a route whose messages are encrypted as a card scheme asks for it, in front of an unchanged service (inbound), or
 //! between an unchanged service and the scheme (outbound). `spec/mle.md` has the messages; this module has the exchange around them.
 
+mod broker;
 mod keys;
 mod message;
+mod opened;
 mod pool;
 mod sign;
 
@@ -28,6 +30,7 @@ use sealway_sessions::Authority;
 use sealway_sessions::answer::{Form, busy, plain_error, rejected};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::broker::{BrokerKeys, BrokerSettings};
 pub use self::keys::jose_provider;
 pub(crate) use self::keys::{KeyAlg, KeyFiles, KeyRing, Opening, Recipient};
 use self::message::{Fault, SealFault, TokenBody};
@@ -112,6 +115,8 @@ pub struct MlePolicy {
 pub struct Mle {
     policy: MlePolicy,
     open: Opening,
+    /// Those of the keys that open which brokers hold.
+    brokers: BrokerKeys,
     seal: Vec<Recipient>,
     sign: Option<Signer>,
 }
@@ -132,8 +137,9 @@ impl Mle {
         let open = ring.opening(&policy.open).map_err(|why| ("open".to_owned(), why))?;
         let answer_kid = policy.open.first().and_then(|name| ring.opening_kid(name)).map(str::to_owned);
         let sign = policy.sign.as_ref().map(|sign| Signer::new(sign, ring, servers, answer_kid)).transpose()?;
+        let brokers = ring.brokers(&policy.open);
         let seal = policy.seal.iter().map(|(caller, names)| ring.recipient(caller.clone(), names)).collect();
-        Ok(Mle { policy, open, seal, sign })
+        Ok(Mle { policy, open, brokers, seal, sign })
     }
 
     /// Returns whether a request in clear would be wrong on the other side of the route.
@@ -364,7 +370,7 @@ impl Exchange<'_> {
                 rejected(refusal, Form::Plain)
             }
             Fault::Caller => plain_error(StatusCode::FORBIDDEN, "SESSION_FORBIDDEN"),
-            Fault::Overload => busy(),
+            Fault::Overload | Fault::Broker => busy(),
             Fault::Upstream(err) => err.answer(Form::Plain),
         }
     }

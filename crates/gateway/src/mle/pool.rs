@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::LazyLock;
 
 use sealway_runtime::http::Origin;
-use sealway_runtime::http::share::{SharedBudget, Taker};
+use sealway_runtime::http::share::{Share, SharedBudget, Taker};
 use tokio::sync::Semaphore;
 
 /// Private operations that may wait for a thread, those at work included.
@@ -38,19 +38,37 @@ pub(super) async fn run<T: Send + 'static>(
     operations: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Overload> {
-    let pool = &*POOL;
-    let network = Taker::network(origin).map(|network| (network, WAITING_PER_NETWORK_MAX));
-    let mut place = pool.waiting.share([network, None]);
-    if !place.grow(operations as u64) {
-        return Err(Overload);
+    Place::take(origin, operations)?.run(work).await
+}
+
+/// The places of one message among those that wait.
+pub(super) struct Place {
+    _share: Share,
+}
+
+impl Place {
+    /// Takes as many places as the message has operations.
+    ///
+    /// # Errors
+    /// [`Overload`]: all are taken, or the network of the client has its share.
+    pub(super) fn take(origin: Option<&Origin>, operations: usize) -> Result<Place, Overload> {
+        let network = Taker::network(origin).map(|network| (network, WAITING_PER_NETWORK_MAX));
+        let mut share = POOL.waiting.share([network, None]);
+        if share.grow(operations as u64) { Ok(Place { _share: share }) } else { Err(Overload) }
     }
-    let thread = pool.threads.acquire().await.map_err(|_| Overload)?;
-    let work = move || {
-        let _held = (thread, place);
-        work()
-    };
-    // It ends early only if the work panicked, or the runtime shuts down.
-    tokio::task::spawn_blocking(work).await.map_err(|_| Overload)
+
+    /// Runs work that blocks when a thread is free. The places are held until it has ended.
+    ///
+    /// # Errors
+    /// [`Overload`]: the work panicked, or the runtime shuts down.
+    pub(super) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Overload> {
+        let thread = POOL.threads.acquire().await.map_err(|_| Overload)?;
+        let work = move || {
+            let _held = (thread, self);
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| Overload)
+    }
 }
 
 #[cfg(test)]

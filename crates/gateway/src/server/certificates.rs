@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A certificate or a list of revoked certificates in use.
 #[derive(Clone, Debug, Serialize)]
 pub struct Certificate {
-    /// User of the certificate: `listener NAME` or `an upstream`.
+    /// User of the certificate: `listener NAME`, `upstream NAME` or `mle key NAME`.
     pub used_by: String,
     /// Whole days left; negative once it has expired. `None` for a list without the date of its next update.
     pub days_left: Option<i64>,
@@ -55,7 +55,7 @@ impl Material {
 }
 
 impl Server {
-    /// Returns the certificates in use, those of listeners first.
+    /// Returns the certificates in use: those of listeners, of upstreams, and of keys of messages.
     pub fn certificates(&self) -> Vec<Certificate> {
         let now_ms = self.0.parts.clock.now_ms();
         let shown = |used_by: &str, status: CertificateStatus| {
@@ -66,7 +66,9 @@ impl Server {
         let all = materials.iter().flat_map(|(used_by, material)| {
             material.certificates().into_iter().map(|status| shown(used_by, status)).collect::<Vec<_>>()
         });
-        all.collect()
+        let gateway = self.0.service.current();
+        let keys = gateway.mle_keys().certificates();
+        all.chain(keys.map(|(name, status)| shown(&format!("mle key {name}"), status.clone()))).collect()
     }
 
     fn materials(&self) -> Vec<(String, Material)> {
@@ -109,6 +111,9 @@ impl Server {
         }
         let in_use = self.certificates().into_iter().map(|certificate| certificate.status);
         self.0.expiry.lock().set(in_use);
+        let gateway = self.0.service.current();
+        gateway.mle_keys().warn_of_ends(self.0.parts.clock.now_ms());
+        self.0.parts.authority.set_mle_certificates_end(gateway.mle_keys().earliest_end_ms());
     }
 }
 

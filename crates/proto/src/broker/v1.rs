@@ -380,6 +380,36 @@ pub struct DecapsulateResponse {
     #[prost(bytes = "vec", repeated, tag = "2")]
     pub shared_secrets: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct WrappedKey {
+    /// As long as the modulus.
+    #[prost(bytes = "vec", tag = "1")]
+    pub encrypted_key: ::prost::alloc::vec::Vec<u8>,
+    /// Of the content key, in bytes: 16, 24, 32, 48 or 64.
+    #[prost(uint32, tag = "2")]
+    pub length: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UnwrapRequest {
+    #[prost(string, tag = "1")]
+    pub profile: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub key_id: ::prost::alloc::string::String,
+    /// 0 takes the current version.
+    #[prost(uint32, tag = "3")]
+    pub key_version: u32,
+    #[prost(message, repeated, tag = "4")]
+    pub wrapped: ::prost::alloc::vec::Vec<WrappedKey>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct UnwrapResponse {
+    #[prost(message, optional, tag = "1")]
+    pub descriptor: ::core::option::Option<Descriptor>,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub content_keys: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InformationRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -659,6 +689,18 @@ impl ::core::fmt::Debug for DecapsulateResponse {
     }
 }
 
+impl ::core::fmt::Debug for WrappedKey {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        f.debug_struct("WrappedKey").finish_non_exhaustive()
+    }
+}
+
+impl ::core::fmt::Debug for UnwrapResponse {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        f.debug_struct("UnwrapResponse").finish_non_exhaustive()
+    }
+}
+
 impl ::core::fmt::Debug for ImportRequest {
     fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
         f.debug_struct("ImportRequest").finish_non_exhaustive()
@@ -703,6 +745,8 @@ pub mod broker {
         Method::new("/sealway.broker.v1.Broker/Encapsulate");
     pub const DECAPSULATE: Method<super::DecapsulateRequest, super::DecapsulateResponse> =
         Method::new("/sealway.broker.v1.Broker/Decapsulate");
+    pub const UNWRAP: Method<super::UnwrapRequest, super::UnwrapResponse> =
+        Method::new("/sealway.broker.v1.Broker/Unwrap");
     pub const INFORMATION: Method<super::InformationRequest, super::InformationResponse> =
         Method::new("/sealway.broker.v1.Broker/Information");
 }

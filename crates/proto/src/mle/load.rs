@@ -115,6 +115,11 @@ impl Certificate {
     pub fn not_after_s(&self) -> i64 {
         self.not_after_s
     }
+
+    /// Returns the whole certificate in DER.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
 }
 
 impl Public {
@@ -169,6 +174,11 @@ impl Public {
         let from = Public::load(certificate)?;
         let is_same = from.modulus == self.modulus && from.exponent == self.exponent;
         if is_same { Ok(from) } else { Err(KeyError::Mismatch) }
+    }
+
+    /// Returns the SubjectPublicKeyInfo in DER.
+    pub fn der(&self) -> &[u8] {
+        &self.spki
     }
 
     /// Returns the length of the modulus in bytes, which is that of an encrypted key.

@@ -15,7 +15,7 @@ pub struct CertificateStatus {
     /// The file that contains it.
     pub file: String,
     /// `server`, `client_ca`, `crl` on a listener; `client`, `server_ca` towards a server; `issuer` for further
-    /// certificates of a presented chain.
+    /// certificates of a presented chain; `mle` for a key of messages.
     pub role: &'static str,
     /// The subject as RFC 4514 writes it; of a list, its issuer.
     pub subject: String,
@@ -36,6 +36,11 @@ pub struct CertificateStatus {
 }
 
 impl CertificateStatus {
+    /// Reads a certificate in DER that `file` holds in some form; `None` if it is none.
+    pub fn read(file: &Path, role: &'static str, der: &[u8]) -> Option<Self> {
+        CertificateStatus::of(file, role, &CertificateDer::from(der))
+    }
+
     pub(crate) fn of(file: &Path, role: &'static str, der: &CertificateDer<'_>) -> Option<Self> {
         let (_, cert) = X509Certificate::from_der(der).ok()?;
         let names = cert.subject_alternative_name().ok().flatten();

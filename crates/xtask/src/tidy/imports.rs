@@ -12,7 +12,17 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-exchange", &["sealway-proto"]),
     ("sealway-tower", &["sealway-proto", "sealway-exchange"]),
     ("sealway-sessions", &["sealway-proto", "sealway-runtime", "sealway-client", "sealway-exchange"]),
-    ("sealway-gateway", &["sealway-proto", "sealway-runtime", "sealway-exchange", "sealway-sessions", "sealway-awslc"]),
+    (
+        "sealway-gateway",
+        &[
+            "sealway-proto",
+            "sealway-runtime",
+            "sealway-client",
+            "sealway-exchange",
+            "sealway-sessions",
+            "sealway-awslc",
+        ],
+    ),
     ("sealway-gateway-api", &["sealway-runtime"]),
     ("sealway-broker", &["sealway-proto", "sealway-runtime", "sealway-awslc"]),
     ("sealway-relay", &["sealway-proto", "sealway-runtime"]),

@@ -97,6 +97,11 @@ export class BrokerClient {
     return this.#ask(BROKER, "Decapsulate", request, options);
   }
 
+  /** Content keys of JWE. An encrypted key that does not decrypt gives another content key, and no error. */
+  unwrap(request: Input<"UnwrapRequest">, options: CallOptions = {}): Promise<Message<"UnwrapResponse">> {
+    return this.#ask(BROKER, "Unwrap", request, options);
+  }
+
   /** Returns the version of the broker and the profiles that the caller may use. */
   information(options: CallOptions = {}): Promise<Message<"InformationResponse">> {
     return this.#ask(BROKER, "Information", {}, options);

@@ -41,6 +41,9 @@ export const MESSAGES = {
   EncapsulateResponse: "descriptor Descriptor 1, encapsulated Encapsulated* 2",
   DecapsulateRequest: "profile string 1, keyId string 2, keyVersion uint32 3, ciphertexts bytes* 4",
   DecapsulateResponse: "descriptor Descriptor 1, sharedSecrets bytes* 2",
+  WrappedKey: "encryptedKey bytes 1, length uint32 2",
+  UnwrapRequest: "profile string 1, keyId string 2, keyVersion uint32 3, wrapped WrappedKey* 4",
+  UnwrapResponse: "descriptor Descriptor 1, contentKeys bytes* 2",
   InformationRequest: "",
   InformationResponse:
     "version string 1, module string 2, moduleVersion string 3, certificate string 4, isFips bool 5, profiles string* 6",
@@ -74,6 +77,7 @@ export const OPERATIONS = {
     Random: "Random",
     Encapsulate: "Encapsulate",
     Decapsulate: "Decapsulate",
+    Unwrap: "Unwrap",
     Information: "Information",
   },
   Keys: {

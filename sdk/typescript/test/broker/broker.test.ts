@@ -1,5 +1,11 @@
 import { spawn, spawnSync } from "node:child_process";
-import { createHash, createPublicKey, verify as verifySignature, X509Certificate } from "node:crypto";
+import {
+  createHash,
+  createPublicKey,
+  publicEncrypt,
+  verify as verifySignature,
+  X509Certificate,
+} from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http2";
 import { join } from "node:path";
@@ -117,6 +123,19 @@ describe("a broker", () => {
       });
       expect(Buffer.from(sharedSecrets[0]!).equals(sharedSecret)).toBe(true);
     }
+  });
+
+  it("unwraps content keys, and replaces one that does not decrypt", async () => {
+    const client = fixture.client();
+    await client.generateKey({ keyId: "unwrap", algorithm: "rsa-unwrap-2048" });
+    const { der } = await client.publicKey({ keyId: "unwrap" });
+    const key = createPublicKey({ key: Buffer.from(der), format: "der", type: "spki" });
+    const contentKey = Buffer.alloc(32, 7);
+    const encryptedKey = publicEncrypt({ key, oaepHash: "sha256" }, contentKey);
+    const wrapped = [encryptedKey, Buffer.alloc(256, 1)].map((one) => ({ encryptedKey: one, length: 32 }));
+    const { contentKeys } = await client.unwrap({ profile, keyId: "unwrap", wrapped });
+    expect(contentKey.equals(contentKeys[0]!)).toBe(true);
+    expect([contentKeys[1]!.length, contentKey.equals(contentKeys[1]!)]).toEqual([32, false]);
   });
 
   it("lists its keys by page, and rejects with gRPC's codes", async () => {

@@ -15,6 +15,7 @@ const PROFILES = `
     Derive: { DeriveAlg: hkdf-sha-256 }
     Random: true
     Encapsulate: { KemAlg: ml-kem-768 }
+    Unwrap: { UnwrapAlg: rsa-oaep-256 }
     SignData: { SignAlg: ed25519 }
     SignCertificate:
       SignAlg: ecdsa

@@ -1,14 +1,14 @@
-//! Derive, Random, Encapsulate and Decapsulate of our own wire: operations whose outputs are secrets.
+//! Derive, Random, Encapsulate, Decapsulate and Unwrap of our own wire: operations whose outputs are secrets.
 
 use sealway_proto::broker::v1::{
     DecapsulateRequest, DecapsulateResponse, DeriveRequest, DeriveResponse, EncapsulateRequest, EncapsulateResponse,
-    Encapsulated, RandomRequest, RandomResponse, encapsulate_request::To,
+    Encapsulated, RandomRequest, RandomResponse, UnwrapRequest, UnwrapResponse, encapsulate_request::To,
 };
 
 use super::{outcome, query, run};
 use crate::call::Call;
-use crate::operation::{self, Derivation, Outputs, Recipient};
-use crate::profile::policy::Profile;
+use crate::operation::{self, Derivation, EncryptedKey, Outputs, Recipient};
+use crate::profile::policy::{Profile, UnwrapAlgorithm};
 use crate::service::{Grant, Query};
 use crate::wire::Wires;
 use crate::{Refusal, Result};
@@ -88,4 +88,20 @@ pub(crate) async fn decapsulate(
     };
     let (descriptor, shared_secrets) = run(wires, call, query, Ok(()), work).await?;
     Ok(DecapsulateResponse { descriptor, shared_secrets })
+}
+
+pub(crate) async fn unwrap(wires: &Wires, call: &Call, request: UnwrapRequest) -> Result<UnwrapResponse> {
+    let lens = request.wrapped.iter().map(|one| one.encrypted_key.len());
+    let query = query(call, "Unwrap", &request.profile, Some(&request.key_id), lens);
+    let work = |profile: &Profile, grant: &Grant| {
+        let wrapped = request.wrapped.iter();
+        let wrapped: Vec<_> =
+            wrapped.map(|one| EncryptedKey { bytes: &one.encrypted_key, content_key_len: size(one.length) }).collect();
+        let Outputs { key_version, outputs } = operation::unwrap(profile, grant.key()?, request.key_version, &wrapped)?;
+        let outputs = outputs.iter().map(|key| key.to_vec()).collect();
+        let algorithm = profile.unwrap.map(UnwrapAlgorithm::name).unwrap_or_default();
+        Ok(outcome(Outputs { key_version, outputs }, Vec::len, algorithm.to_owned()))
+    };
+    let (descriptor, content_keys) = run(wires, call, query, Ok(()), work).await?;
+    Ok(UnwrapResponse { descriptor, content_keys })
 }
