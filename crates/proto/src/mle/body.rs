@@ -126,37 +126,52 @@ impl core::fmt::Debug for Field {
     }
 }
 
+/// Values in a body, and whether a value stands in clear at the target of a rule that has none.
+struct Collected {
+    fields: Vec<Field>,
+    is_target_in_clear: bool,
+}
+
 fn collect(
     body: &[u8],
     rules: &[FieldRule],
     each_max: usize,
     mut take: impl FnMut(&Text<'_>, &core::ops::Range<usize>) -> Result<Zeroizing<Vec<u8>>, Refusal>,
-) -> Result<Vec<Field>, Refusal> {
+) -> Result<Collected, Refusal> {
     let text = Text::parse(body)?;
     // All arrays are counted before anything is taken.
     let counts = rules.iter().map(|rule| rule.count(&text, each_max)).collect::<Result<Vec<_>, _>>()?;
-    let mut fields = Vec::new();
+    let mut collected = Collected { fields: Vec::new(), is_target_in_clear: false };
     for (number, (rule, count)) in rules.iter().zip(counts).enumerate() {
         for index in 0..count {
-            if let Some(value) = find(&text, &rule.from.at(index))? {
-                fields.push(Field { rule: number, index, text: take(&text, &value)? });
+            match find(&text, &rule.from.at(index))? {
+                Some(value) => {
+                    collected.fields.push(Field { rule: number, index, text: take(&text, &value)? });
+                }
+                // The root is there in every body.
+                None if rule.to.is_root() => {}
+                None => collected.is_target_in_clear |= find(&text, &rule.to.at(index))?.is_some(),
             }
         }
     }
-    Ok(fields)
+    Ok(collected)
 }
 
-/// Finds the tokens in a body. An absent path has none.
+/// Finds the tokens in a body. An absent path has none; a body without any token is one in clear.
 ///
 /// # Errors
-/// [`Class::Json`] if the body is not JSON, a configured member is there twice, or what is at a path is not a string;
-/// [`Class::Size`] for more than `each_max` elements.
+/// [`Class::Json`] if the body is not JSON, a configured member is there twice, what is at a path is not a string, or a body with a
+/// token has a value in clear where the plaintext of an absent one goes; [`Class::Size`] for more than `each_max` elements.
 pub fn find_sealed(body: &[u8], rules: &[FieldRule], each_max: usize) -> Result<Vec<Field>, Refusal> {
-    collect(body, rules, each_max, |text, value| {
+    let collected = collect(body, rules, each_max, |text, value| {
         let token =
             text.string(value).ok_or_else(|| Refusal::new(Class::Json, "the value at a path is not a token"))?;
         Ok(Zeroizing::new(token.as_bytes().to_vec()))
-    })
+    })?;
+    if collected.is_target_in_clear && !collected.fields.is_empty() {
+        return Err(Refusal::new(Class::Json, "a value stands in clear at a target path, beside tokens at others"));
+    }
+    Ok(collected.fields)
 }
 
 /// Finds the values in a body that are to be sealed. An absent path has none.
@@ -164,14 +179,15 @@ pub fn find_sealed(body: &[u8], rules: &[FieldRule], each_max: usize) -> Result<
 /// # Errors
 /// As [`find_sealed`]; [`Class::Json`] for a value that is no object and no array with [`Scalars::Refuse`].
 pub fn find_plain(body: &[u8], rules: &[FieldRule], each_max: usize, scalars: Scalars) -> Result<Vec<Field>, Refusal> {
-    collect(body, rules, each_max, |text, value| {
+    let collected = collect(body, rules, each_max, |text, value| {
         let is_scalar = !text.is_object(value) && !text.is_array(value);
         match (scalars, text.string(value)) {
             (Scalars::Refuse, _) if is_scalar => Err(Refusal::new(Class::Json, "a value to be sealed is a scalar")),
             (Scalars::Raw, Some(string)) => Ok(Zeroizing::new(string.as_bytes().to_vec())),
             _ => Ok(Zeroizing::new(text.at(value).as_bytes().to_vec())),
         }
-    })
+    })?;
+    Ok(collected.fields)
 }
 
 /// Puts plaintexts in the place of tokens: each with the field that [`find_sealed`] returned, in its order. An object is merged into
@@ -373,6 +389,28 @@ mod tests {
             (r#"{"enc":"T1} {"}"#, [("$.enc", "$.pan", None)]),
         ] {
             assert_eq!(opened(body, &list, Scalars::Json), Err(Class::Json), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_field_in_clear_beside_a_token_at_another_path_is_rejected() {
+        let list = [("$.secret.enc", "$.card", None), ("$.l[*].enc", "$.l[*].pan", None), ("$.who.enc", "$.who", None)];
+        for body in [
+            r#"{"l":[{"enc":"T1"}],"card":{"pan":2}}"#,
+            r#"{"l":[{"enc":"T1"}],"card":null}"#,
+            r#"{"l":[{"enc":"T1"},{"pan":2}]}"#,
+            r#"{"secret":{"enc":"T{}"},"l":[{"id":0},{"pan":2}]}"#,
+            r#"{"secret":{"enc":"T{}"},"who":{"name":"x"}}"#,
+        ] {
+            assert_eq!(opened(body, &list, Scalars::Json), Err(Class::Json), "{body}");
+        }
+        // Optional fields may be absent, and a body in clear is for the caller to judge.
+        for (body, expected) in [
+            (r#"{"secret":{"enc":"T{}"},"l":[{"id":0}]}"#, r#"{"l":[{"id":0}],"card":{}}"#),
+            (r#"{"l":[{"enc":"T1"},{"id":0}]}"#, r#"{"l":[{"pan":1},{"id":0}]}"#),
+            (r#"{"card":{"pan":2},"who":{}}"#, r#"{"card":{"pan":2},"who":{}}"#),
+        ] {
+            assert_eq!(opened(body, &list, Scalars::Json).as_deref(), Ok(expected), "{body}");
         }
     }
 
