@@ -1,5 +1,7 @@
 //! Section `mle_keys:` of the configuration, and `mle:` of a route.
 
+mod fle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -9,16 +11,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::mle::{Caller, Direction, KeyFiles, MlePolicy, PlainAnswers};
 
-/// An entry of `mle_keys:` as written: a key with `file` opens tokens, one with `certificate` alone seals them.
+/// An entry of `mle_keys:` as written: a key with `file` opens tokens, one with `certificate` alone seals them, and one with
+/// `secret_file` does both.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawMleKey {
-    /// The private key that opens: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1, PEM or DER.
+    /// The private key that opens: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1; or EC on P-256 for `ECDH-ES`, PKCS#8 or SEC 1; PEM or
+    /// DER.
     file: Option<FilePath>,
     /// Beside `file` the certificate of the key, for names that are derived from one. Alone the certificate or public key of the
     /// recipient: a key that seals. Among several keys the one whose certificate began last, of those that are valid, is used.
     certificate: Option<FilePath>,
-    /// `RSA-OAEP-256` or `RSA-OAEP`; a key has one algorithm.
+    /// A key that both sides have, in base64: 16 bytes for `A128KW`, 32 for `A256KW`, and as many as `enc` needs for `dir`. Replace one of
+    /// `dir` before it has sealed 2³² messages.
+    secret_file: Option<FilePath>,
+    /// `RSA-OAEP-256`, `RSA-OAEP`, `RSA-OAEP-512` or `ECDH-ES`; with `secret_file` one of `A128KW`, `A256KW` and `dir`. A key has one
+    /// algorithm.
     /// - type: an algorithm
     /// - default: `RSA-OAEP-256`
     alg: Option<String>,
@@ -55,7 +63,7 @@ pub(super) struct RawMle {
     /// `inbound`: clients send tokens, and the service gets their plaintext. `outbound`: the service's requests are sealed to the
     /// upstream, and its answers opened.
     direction: Direction,
-    /// The form of messages: `mastercard-jwe`, `visa`, `visa-acceptance` or `generic-jwe`.
+    /// The form of messages: `mastercard-jwe`, `mastercard-field-level`, `visa`, `visa-acceptance` or `generic-jwe`.
     profile: ProfileName,
     /// `required`: a request in clear that has a body is rejected. `optional`: it passes in clear.
     /// - default: `required`
@@ -64,6 +72,10 @@ pub(super) struct RawMle {
     /// a token says who can read it and never who wrote it.
     /// - default: `client_certificate`
     caller: Option<Caller>,
+    /// `accept`: consents to messages of `mastercard-field-level` that can be changed on the way, which `caller: anybody` needs
+    /// there.
+    /// - default: none
+    unauthenticated: Option<fle::Consent>,
     /// Names of the keys that open messages, all of them live.
     /// - default: none
     open: Option<Vec<String>>,
@@ -88,12 +100,18 @@ pub(super) struct RawMle {
     /// Names of algorithms for `generic-jwe`.
     /// - default: `RSA-OAEP-256` with `A256GCM`
     generic: Option<RawGeneric>,
+    /// Names and spelling of `mastercard-field-level`, which needs it. `from` in rules that open, and `to` in those that seal, is the
+    /// object that holds the value.
+    /// - default: none
+    fle: Option<fle::RawFle>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum ProfileName {
     #[serde(rename = "mastercard-jwe")]
     MastercardJwe,
+    #[serde(rename = "mastercard-field-level")]
+    MastercardFieldLevel,
     #[serde(rename = "visa")]
     Visa,
     #[serde(rename = "visa-acceptance")]
@@ -143,7 +161,7 @@ struct RawFieldRule {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawGeneric {
-    /// Names of `alg`: `RSA-OAEP-256`, `RSA-OAEP`.
+    /// Names of `alg`: `RSA-OAEP-256`, `RSA-OAEP`, `RSA-OAEP-512`, `ECDH-ES`, `A128KW`, `A256KW`, `dir`.
     /// - default: `[RSA-OAEP-256]`
     algs: Option<Vec<String>>,
     /// Names of `enc`: `A256GCM`, `A192GCM`, `A128GCM`, `A128CBC-HS256`, `A192CBC-HS384`, `A256CBC-HS512`.
@@ -173,15 +191,27 @@ pub(super) fn resolve_keys(
 
 fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut Problems) -> Option<KeyFiles> {
     let at = format!("mle_keys.{name}");
-    if raw.file.is_none() && raw.certificate.is_none() {
-        problems.add(&at, "expected file, for a key that opens, or certificate, for one that seals");
+    let is_shared = raw.secret_file.is_some();
+    if is_shared && (raw.file.is_some() || raw.certificate.is_some()) {
+        problems.add(&at, "expected secret_file, or file and certificate");
+        return None;
+    }
+    if raw.file.is_none() && raw.certificate.is_none() && !is_shared {
+        problems
+            .add(&at, "expected file, for a key that opens, certificate, for one that seals, or secret_file, for both");
         return None;
     }
     let mut path = |setting: &str, text: &Option<FilePath>| {
         text.as_ref().map(|text| problems.file(&format!("{at}.{setting}"), file, text))
     };
     let (private, certificate) = (path("file", &raw.file), path("certificate", &raw.certificate));
+    let secret = path("secret_file", &raw.secret_file);
     let alg = alg(&format!("{at}.alg"), raw.alg.as_deref(), problems)?;
+    if is_shared != matches!(alg, Alg::A128Kw | Alg::A256Kw | Alg::Dir) {
+        let due = if is_shared { "expected A128KW, A256KW or dir" } else { "it needs a secret_file" };
+        problems.add(format!("{at}.alg"), format!("{alg} is not an algorithm of this kind of key: {due}"));
+        return None;
+    }
     let enc = enc(&format!("{at}.enc"), raw.enc.as_deref(), problems)?;
     if raw.enc.is_some() && raw.file.is_some() {
         problems.add(format!("{at}.enc"), "a key that opens takes what its route's profile allows");
@@ -192,13 +222,18 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
             problems.add(format!("{at}.kid"), "expected 1 to 256 bytes");
             return None;
         }
+        (None, Some(_)) if is_shared => {
+            problems.add(format!("{at}.kid_from"), "a shared key has no certificate: expected kid");
+            return None;
+        }
         (None, Some(from)) => source(from),
         _ => {
             problems.add(&at, "expected one of: kid, kid_from");
             return None;
         }
     };
-    Some(KeyFiles { file: private, certificate, alg, enc, kid })
+    let secret = secret.zip(raw.kid.clone());
+    Some(KeyFiles { file: private, secret, certificate, alg, enc, kid })
 }
 
 fn source(from: KidFrom) -> KidSource {
@@ -214,8 +249,8 @@ fn source(from: KidFrom) -> KidSource {
 
 fn alg(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Alg> {
     let Some(name) = name else { return Some(Alg::RsaOaep256) };
-    let known = Alg::parse(name).filter(|alg| alg.is_rsa());
-    problems.take(at, known.ok_or_else(|| format!("\"{name}\" is none of RSA-OAEP-256, RSA-OAEP")))
+    let names = || Alg::ALL.iter().map(|alg| alg.as_str()).collect::<Vec<_>>().join(", ");
+    problems.take(at, Alg::parse(name).ok_or_else(|| format!("\"{name}\" is none of {}", names())))
 }
 
 fn enc(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Enc> {
@@ -257,7 +292,11 @@ pub(super) fn resolve(
             if !seals_here && rule.field.is_some() {
                 problems.add(format!("{path}.field"), format!("only where messages are sealed: in {seals}"));
             }
-            let checked = FieldRule::new(&rule.from, &rule.to, rule.field.as_deref());
+            let checked = match profile.as_ref().and_then(Profile::fle) {
+                Some(fle) if seals_here => fle.sealing_rule(&rule.from, &rule.to),
+                Some(fle) => fle.opening_rule(&rule.from, &rule.to),
+                None => FieldRule::new(&rule.from, &rule.to, rule.field.as_deref()),
+            };
             problems.take(path, checked.map_err(|err| err.to_string()))
         });
         rules.collect::<Vec<_>>()
@@ -323,7 +362,7 @@ fn check_names(at: &str, names: &[String], keys: &BTreeMap<String, RawMleKey>, o
         let path = format!("{at}[{index}]");
         match keys.get(name) {
             None => problems.add(path, format!("no key of mle_keys is named \"{name}\"")),
-            Some(key) if key.file.is_some() != opens => {
+            Some(key) if key.secret_file.is_none() && key.file.is_some() != opens => {
                 let due = if opens { "a key that opens has a file" } else { "a key that seals has no private key" };
                 problems.add(path, format!("\"{name}\" is of the other kind: {due}"));
             }
@@ -337,8 +376,10 @@ fn profile(at: &str, raw: &RawMle, problems: &mut Problems) -> Option<Profile> {
     if raw.generic.is_some() && raw.profile != ProfileName::GenericJwe {
         problems.add(format!("{at}.generic"), "only the profile generic-jwe takes this");
     }
+    let fle = fle::resolve(at, raw, problems);
     match raw.profile {
         ProfileName::MastercardJwe => Some(Profile::mastercard_jwe()),
+        ProfileName::MastercardFieldLevel => fle.map(Profile::mastercard_field_level),
         ProfileName::Visa => Some(Profile::visa()),
         ProfileName::VisaAcceptance => Some(Profile::visa_acceptance()),
         ProfileName::GenericJwe => {
@@ -375,10 +416,11 @@ pub(super) fn check_algorithms(
     for (index, (_, names)) in policy.seal.iter().enumerate() {
         for key in names.iter().filter_map(|name| keys.get(name)) {
             if !policy.profile.allows(message, key.alg, key.enc) {
-                let profile = policy.profile.name();
+                let (profile, alg) = (policy.profile.name(), key.alg);
+                let with = if policy.profile.fle().is_some() { String::new() } else { format!(" with {}", key.enc) };
                 problems.add(
                     format!("{at}.seal[{index}].keys"),
-                    format!("the profile {profile} does not allow {} with {}", key.alg, key.enc),
+                    format!("the profile {profile} does not allow {alg}{with}"),
                 );
             }
         }

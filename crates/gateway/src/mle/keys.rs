@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use sealway_proto::mle::aws_lc::AwsLcJose;
-use sealway_proto::mle::load::KEY_FILE_LEN_MAX;
+use sealway_proto::mle::load::{KEY_FILE_LEN_MAX, shared};
 use sealway_proto::mle::{Alg, Enc, JoseProvider, KidSource, OpeningKey, OpeningKeys, SealingKey};
 use zeroize::Zeroizing;
 
@@ -14,6 +14,8 @@ use zeroize::Zeroizing;
 pub(crate) struct KeyFiles {
     /// The private key; `None` for a key that seals.
     pub(crate) file: Option<PathBuf>,
+    /// A shared key, which opens and seals, with its name.
+    pub(crate) secret: Option<(PathBuf, String)>,
     /// The certificate or public key.
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) alg: Alg,
@@ -86,10 +88,24 @@ impl KeyRing {
         };
         let certificate_bytes = certificate.as_ref().map(|bytes| bytes.as_slice());
         let wrong = |path: &Path, err: sealway_proto::mle::KeyError| format!("{}: {err}", path.display());
+        if let Some((path, kid)) = &files.secret {
+            let text = contents(path).map_err(|err| (at("secret_file"), err))?;
+            let made = shared(&text).and_then(|key| {
+                let opening = OpeningKey::secret(files.alg, files.enc, &key, kid, jose_provider())?;
+                Ok((opening, SealingKey::secret(files.alg, files.enc, &key, kid, jose_provider())?))
+            });
+            let (opening, sealing) = made.map_err(|err| (at("secret_file"), wrong(path, err)))?;
+            self.opening.insert(name.to_owned(), Arc::new(opening));
+            self.sealing.insert(name.to_owned(), Arc::new(sealing));
+            return Ok(());
+        }
         match (&files.file, &files.certificate, certificate_bytes) {
             (Some(path), certificate_path, certificate) => {
                 let private = contents(path).map_err(|err| (at("file"), err))?;
-                let key = OpeningKey::rsa(files.alg, &private, certificate, &files.kid, jose_provider());
+                let key = match files.alg {
+                    Alg::EcdhEs => OpeningKey::p256(&private, certificate, &files.kid, jose_provider()),
+                    alg => OpeningKey::rsa(alg, &private, certificate, &files.kid, jose_provider()),
+                };
                 let key = key.map_err(|err| match (&err, certificate_path) {
                     (sealway_proto::mle::KeyError::Mismatch, Some(path)) => (at("certificate"), wrong(path, err)),
                     _ => (at("file"), wrong(path, err)),
@@ -97,7 +113,10 @@ impl KeyRing {
                 self.opening.insert(name.to_owned(), Arc::new(key));
             }
             (None, Some(path), Some(public)) => {
-                let key = SealingKey::rsa(files.alg, files.enc, public, &files.kid, jose_provider());
+                let key = match files.alg {
+                    Alg::EcdhEs => SealingKey::p256(files.enc, public, &files.kid, jose_provider()),
+                    alg => SealingKey::rsa(alg, files.enc, public, &files.kid, jose_provider()),
+                };
                 let key = key.map_err(|err| (at("certificate"), wrong(path, err)))?;
                 self.sealing.insert(name.to_owned(), Arc::new(key));
             }

@@ -1,6 +1,7 @@
 //! The MLE bridge: a route whose messages are encrypted as a card scheme asks for it, in front of an unchanged service (inbound), or
 //! between an unchanged service and the scheme (outbound). `spec/mle.md` has the messages; this module has the exchange around them.
 
+mod fields;
 mod keys;
 mod message;
 mod pool;
@@ -230,6 +231,9 @@ impl Exchange<'_> {
         timing.lap("open");
         of_plaintext(&mut parts.headers, plaintext.is_some().then_some(&self.forward.policy.content_type));
         let was_opened = plaintext.is_some();
+        if was_opened {
+            fields::forget(&mut parts.headers, &self.mle.policy.profile);
+        }
         let answer = self.ask(parts, plaintext.map(Bytes::from_owner), was_opened, is_trusted).await?;
         let (mut parts, body) = answer.into_parts();
         timing.lap("upstream");
@@ -241,7 +245,7 @@ impl Exchange<'_> {
             return Ok(Response::from_parts(parts, full(body)));
         };
         let sealed = self.seal(Message::Answer, &body, recipient).map_err(|err| Fault::Unsealable(err.to_string()))?;
-        of_token(&mut parts.headers, &sealed);
+        self.of_token(&mut parts.headers, &sealed);
         timing.lap("seal");
         Ok(Response::from_parts(parts, full(sealed.body)))
     }
@@ -264,7 +268,7 @@ impl Exchange<'_> {
                 SealFault::Body(refusal) => Fault::Refused(refusal),
                 err => Fault::Unsealable(err.to_string()),
             })?;
-            of_token(&mut parts.headers, &sealed);
+            self.of_token(&mut parts.headers, &sealed);
             Some(sealed.body.into())
         };
         timing.lap("seal");
@@ -283,6 +287,7 @@ impl Exchange<'_> {
             fault => fault,
         })?;
         of_plaintext(&mut parts.headers, Some(&self.forward.policy.content_type));
+        fields::forget(&mut parts.headers, &self.mle.policy.profile);
         timing.lap("open");
         Ok(Response::from_parts(parts, full(Bytes::from_owner(opened))))
     }
@@ -329,6 +334,14 @@ impl Exchange<'_> {
         Ok(Response::from_parts(parts, body.into()))
     }
 
+    /// Makes headers those of a token.
+    fn of_token(&self, headers: &mut HeaderMap, sealed: &TokenBody) {
+        of_body(headers);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(sealed.content_type));
+        fields::forget(headers, &self.mle.policy.profile);
+        headers.extend(sealed.headers.iter().cloned());
+    }
+
     /// Answers a rejected message. Whatever was wrong with a token, the answer is the same.
     fn reject(&self, fault: Fault) -> Response<Body> {
         match fault {
@@ -363,12 +376,6 @@ fn of_plaintext(headers: &mut HeaderMap, content_type: Option<&HeaderValue>) {
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, content_type.clone());
     }
-}
-
-/// Makes headers those of a token.
-fn of_token(headers: &mut HeaderMap, sealed: &TokenBody) {
-    of_body(headers);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(sealed.content_type));
 }
 
 /// Removes the headers that describe another body.

@@ -90,6 +90,13 @@ impl FieldRule {
         Ok(FieldRule { from, to, field: field.map(String::from) })
     }
 
+    /// Returns the path of the object around a token.
+    pub(super) fn around(&self, field: &Field) -> Vec<At<'_>> {
+        let mut path = self.from.at(field.index);
+        path.pop();
+        path
+    }
+
     /// Returns the number of elements that `[*]` names, 1 without one, and 0 if the array is absent.
     fn count(&self, text: &Text<'_>, each_max: usize) -> Result<usize, Refusal> {
         let Some(array) = self.from.array() else { return Ok(1) };
@@ -108,7 +115,7 @@ impl FieldRule {
 /// A value that a rule found, to be opened or sealed. Its text is wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Field {
-    rule: usize,
+    pub(super) rule: usize,
     index: usize,
     text: Zeroizing<Vec<u8>>,
 }
@@ -127,7 +134,7 @@ impl core::fmt::Debug for Field {
 }
 
 /// Values in a body, and whether a value stands in clear at the target of a rule that has none.
-struct Collected {
+struct Collection {
     fields: Vec<Field>,
     is_target_in_clear: bool,
 }
@@ -137,11 +144,11 @@ fn collect(
     rules: &[FieldRule],
     each_max: usize,
     mut take: impl FnMut(&Text<'_>, &core::ops::Range<usize>) -> Result<Zeroizing<Vec<u8>>, Refusal>,
-) -> Result<Collected, Refusal> {
+) -> Result<Collection, Refusal> {
     let text = Text::parse(body)?;
     // All arrays are counted before anything is taken.
     let counts = rules.iter().map(|rule| rule.count(&text, each_max)).collect::<Result<Vec<_>, _>>()?;
-    let mut collected = Collected { fields: Vec::new(), is_target_in_clear: false };
+    let mut collected = Collection { fields: Vec::new(), is_target_in_clear: false };
     for (number, (rule, count)) in rules.iter().zip(counts).enumerate() {
         for index in 0..count {
             match find(&text, &rule.from.at(index))? {
@@ -155,6 +162,21 @@ fn collect(
         }
     }
     Ok(collected)
+}
+
+/// A sealed value: what stands in the place of the plaintext, and members that go beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The token, or the value of the field-level form.
+    pub value: String,
+    /// Names and values of further members; none for a token.
+    pub beside: Vec<(String, String)>,
+}
+
+impl From<String> for Envelope {
+    fn from(token: String) -> Envelope {
+        Envelope { value: token, beside: Vec::new() }
+    }
 }
 
 /// Finds the tokens in a body. An absent path has none; a body without any token is one in clear.
@@ -252,18 +274,25 @@ fn put_value(body: &[u8], from: &[At<'_>], to: &[At<'_>], value: &[u8]) -> Resul
     }
 }
 
-/// Puts tokens in the place of values: each with the field that [`find_plain`] returned, in its order.
+/// Puts tokens in the place of values: each with the field that [`find_plain`] returned, in its order. Members beside a token need a
+/// rule with a name for it.
 ///
 /// # Errors
 /// [`Class::Json`] if a value stands where a token goes.
-pub fn put_sealed(body: &[u8], rules: &[FieldRule], sealed: &[(Field, String)]) -> Result<Vec<u8>, Refusal> {
+pub fn put_sealed(body: &[u8], rules: &[FieldRule], sealed: &[(Field, Envelope)]) -> Result<Vec<u8>, Refusal> {
     let mut body: Body = Zeroizing::new(body.to_vec());
-    for (field, token) in sealed {
+    for (field, sealed) in sealed {
         let Some(rule) = rules.get(field.rule) else { continue };
         let (from, to) = (rule.from.at(field.index), rule.to.at(field.index));
-        let token = Value::from(token.as_str());
+        let token = Value::from(sealed.value.as_str());
         let alone = match &rule.field {
-            Some(name) => format!("{{{}:{token}}}", Value::from(name.as_str())),
+            Some(name) => {
+                let beside = sealed.beside.iter().map(|(name, value)| (name, Value::from(value.as_str())));
+                let members = [(name, token)].into_iter().chain(beside);
+                let members: Vec<_> =
+                    members.map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
+                format!("{{{}}}", members.join(","))
+            }
             None => format!("{token}"),
         };
         if from == to {
@@ -309,7 +338,7 @@ mod tests {
         let fields = find_plain(body.as_bytes(), &rules, EACH_MAX_DEFAULT, scalars).map_err(|err| err.kind())?;
         let token = |field: Field| {
             let token = String::from("T") + core::str::from_utf8(field.text()).unwrap();
-            (field, token)
+            (field, Envelope::from(token))
         };
         let fields: Vec<_> = fields.into_iter().map(token).collect();
         let body = put_sealed(body.as_bytes(), &rules, &fields).map_err(|err| err.kind())?;
