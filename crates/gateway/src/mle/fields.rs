@@ -19,6 +19,12 @@ pub(super) struct Openings {
     pub(super) openings: Vec<Opening>,
 }
 
+/// Encrypted values, and the headers of their metadata.
+pub(super) struct Envelopes {
+    pub(super) fields: Vec<(Field, Envelope)>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
 /// Checks what is public about the values of a message.
 pub(super) fn begin(
     mle: &Mle,
@@ -52,13 +58,13 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>
     }
 }
 
-/// Seals the values of a message. Returns them with the headers of their metadata.
+/// Seals the values of a message.
 pub(super) fn seal(
     profile: &Profile,
     message: Message,
     fields: Vec<Field>,
     key: &SealingKey,
-) -> Result<(Vec<(Field, Envelope)>, Vec<(HeaderName, HeaderValue)>), SealFault> {
+) -> Result<Envelopes, SealFault> {
     let sealer = || {
         let randoms = SealRandoms::draw(jose_provider().base()).map_err(|_| SealFault::Random)?;
         Ok::<_, SealFault>(FieldSealer::new(profile, message, key, randoms, jose_provider())?)
@@ -77,7 +83,7 @@ pub(super) fn seal(
         // The configuration has checked the names, and a name of a key that is no header stays away.
         Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
     });
-    Ok((sealed, headers.collect()))
+    Ok(Envelopes { fields: sealed, headers: headers.collect() })
 }
 
 /// Returns whether one key serves all values of a message.

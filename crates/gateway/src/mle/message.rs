@@ -217,9 +217,9 @@ impl Exchange<'_> {
                 return Err(SealFault::Body(Refusal::new(Class::Json, "no value stands at a configured path")));
             }
             let fields = if policy.profile.fle().is_some() {
-                let (fields, metadata) = fields::seal(&policy.profile, message, fields, key)?;
-                headers = metadata;
-                fields
+                let sealed = fields::seal(&policy.profile, message, fields, key)?;
+                headers = sealed.headers;
+                sealed.fields
             } else {
                 let fields = fields.into_iter().map(|field| seal(field.text()).map(|token| (field, token.into())));
                 fields.collect::<Result<Vec<_>, _>>()?
