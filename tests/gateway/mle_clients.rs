@@ -420,6 +420,7 @@ fn libraries_both_ways_by_ecdh() {
     run(Cell::jose(Language::Node, "jose", "generic-jwe", "ECDH-ES", "A256GCM"));
     run(Cell::jose(Language::Python, "jwcrypto", "generic-jwe", "ECDH-ES", "A128CBC-HS256"));
     run(Cell::jose(Language::Go, "go-jose", "generic-jwe", "ECDH-ES", "A192GCM"));
+    run(Cell::jose(Language::Java, "nimbus", "generic-jwe", "ECDH-ES", "A256CBC-HS512"));
 }
 
 #[test]

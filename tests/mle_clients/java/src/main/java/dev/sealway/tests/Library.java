@@ -21,11 +21,19 @@ import com.nimbusds.jose.JWEAlgorithm;
 import com.nimbusds.jose.JWEHeader;
 import com.nimbusds.jose.JWEObject;
 import com.nimbusds.jose.Payload;
+import com.nimbusds.jose.crypto.ECDHDecrypter;
+import com.nimbusds.jose.crypto.ECDHEncrypter;
 import com.nimbusds.jose.crypto.RSADecrypter;
 import com.nimbusds.jose.crypto.RSAEncrypter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.KeyFactory;
 import java.security.PrivateKey;
 import java.security.cert.Certificate;
+import java.security.interfaces.ECPrivateKey;
+import java.security.interfaces.ECPublicKey;
 import java.security.interfaces.RSAPublicKey;
+import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
@@ -59,11 +67,18 @@ interface Library {
 
     static Library of(JsonNode spec) throws Exception {
         Certificate certificate = EncryptionUtils.loadEncryptionCertificate(spec.at("/seal/certificate").asText());
-        PrivateKey key = EncryptionUtils.loadDecryptionKey(spec.at("/open/key").asText());
+        PrivateKey key = keyOf(spec.at("/open/key").asText(), certificate);
         if (spec.has("fle")) return new FieldLevel(spec.get("fle"), FieldLevel.configOf(spec.get("fle"), certificate, key));
         return spec.get("library").asText().equals("mastercard")
                 ? new Mastercard(spec, certificate, key)
                 : new Nimbus(spec, certificate, key);
+    }
+
+    /** Loads a private key; Mastercard's loader knows RSA alone. */
+    private static PrivateKey keyOf(String path, Certificate certificate) throws Exception {
+        if (certificate.getPublicKey() instanceof RSAPublicKey) return EncryptionUtils.loadDecryptionKey(path);
+        String pem = Files.readString(Path.of(path)).replaceAll("-----[A-Z ]+-----|\\s", "");
+        return KeyFactory.getInstance("EC").generatePrivate(new PKCS8EncodedKeySpec(Base64.getDecoder().decode(pem)));
     }
 
     /** Returns the token of a body, which must have nothing beside it. */
@@ -247,7 +262,10 @@ interface Library {
                 header.contentType("JWT").customParam("iat", System.currentTimeMillis() / 1000);
             }
             JWEObject token = new JWEObject(header.build(), new Payload(text));
-            token.encrypt(new RSAEncrypter((RSAPublicKey) certificate.getPublicKey()));
+            token.encrypt(
+                    certificate.getPublicKey() instanceof ECPublicKey point
+                            ? new ECDHEncrypter(point)
+                            : new RSAEncrypter((RSAPublicKey) certificate.getPublicKey()));
             String name = MEMBERS.get(profile).get(message);
             String body = name == null ? token.serialize() : JSON.writeValueAsString(Map.of(name, token.serialize()));
             return body.getBytes(UTF_8);
@@ -256,7 +274,7 @@ interface Library {
         public byte[] open(byte[] body, String message, Function<String, String> headers) throws Exception {
             JWEObject token = JWEObject.parse(token(spec, message, body));
             check(token.getHeader().getAlgorithm().getName().equals(spec.at("/open/alg").asText()), "alg");
-            token.decrypt(new RSADecrypter(key));
+            token.decrypt(key instanceof ECPrivateKey scalar ? new ECDHDecrypter(scalar) : new RSADecrypter(key));
             return token.getPayload().toBytes();
         }
 
