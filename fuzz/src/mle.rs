@@ -1,11 +1,12 @@
-//! `mle-token`: any bytes as a token and as a protected header. `mle-body`: rules for paths and any JSON body.
+//! `mle-token`: any bytes as a token and as a protected header. `mle-body`: rules for paths and any JSON body. `mle-fields`: any JSON
+//! body as a message of the field-level form.
 //!
-//! Input of the second: a line `from to name` for opening (the name is not used) and sealing, then the body.
+//! Input of the last: a byte that chooses the encoding, then the body. Input of the second: a line `from to name` for opening (the name is not used) and sealing, then the body.
 
 use sealway_proto::mle::body::{EACH_MAX_DEFAULT, find_plain, find_sealed, put_opened, put_sealed};
 use sealway_proto::mle::compact::{Alphabet, Parts, decode, encode};
 use sealway_proto::mle::header::{HEADER_LEN_MAX, Header, KID_LEN_MAX};
-use sealway_proto::mle::{FieldRule, Scalars};
+use sealway_proto::mle::{Encoding, FieldRule, Fle, FleNames, Place, Scalars};
 use serde_json::Value;
 
 /// The fuzz target for the compact form and the protected header.
@@ -73,7 +74,7 @@ pub fn body(data: &[u8]) {
                 serde_json::from_slice::<Value>(field.text()).expect("a value of a body is JSON");
             }
         }
-        let sealed: Vec<_> = fields.iter().map(|field| (field.clone(), encode(field.text()))).collect();
+        let sealed: Vec<_> = fields.iter().map(|field| (field.clone(), encode(field.text()).into())).collect();
         if let Ok(out) = put_sealed(body, &rules, &sealed) {
             if theirs.is_some() {
                 serde_json::from_slice::<Value>(&out).expect("a body with tokens is JSON");
@@ -96,4 +97,46 @@ pub fn body(data: &[u8]) {
             assert!(!is_flat || find_plain(&out, &whole, EACH_MAX_DEFAULT, Scalars::Json).is_ok(), "not JSON");
         }
     }
+}
+
+/// The fuzz target for values and metadata of the field-level form.
+pub fn fields(data: &[u8]) {
+    let Some((choice, body)) = data.split_first() else { return };
+    let encoding = match choice % 3 {
+        0 => Encoding::Hex,
+        1 => Encoding::Base64,
+        _ => Encoding::Base64Url,
+    };
+    let text = |text: &str| text.to_owned();
+    let names = FleNames {
+        value: text("v"),
+        iv: text("i"),
+        encrypted_key: text("k"),
+        digest: Some(text("d")),
+        key_fingerprint: Some(text("f")),
+        certificate_fingerprint: Some(text("c")),
+    };
+    let fle = Fle::new(Place::Body, encoding, names).expect("the names are distinct");
+    let rules = [fle.opening_rule("$", "$").expect("the root is a path")];
+    let Ok(found) = find_sealed(body, &rules, EACH_MAX_DEFAULT) else { return };
+    let Ok((rest, metadata)) = fle.take(body, &rules, &found) else { return };
+    assert_eq!(found.len(), metadata.len());
+    let Some(metadata) = metadata.first() else {
+        assert_eq!(rest[..], *body, "a body without a value was changed");
+        return;
+    };
+    // Another reader sees the same texts, and the rest without them. Numbers beyond its range are JSON all the same.
+    let Ok(Value::Object(mut theirs)) = serde_json::from_slice(body) else { return };
+    for (name, bytes) in [("i", metadata.iv()), ("k", metadata.encrypted_key())] {
+        let text = theirs[name].as_str().expect("a text that is taken is one for another reader");
+        let is_hex = encoding == Encoding::Hex;
+        let text = if is_hex { text.to_ascii_lowercase() } else { text.to_owned() };
+        assert_eq!(encoding.encode(bytes), text, "two spellings of {name}");
+    }
+    assert_eq!(theirs.get("f").and_then(Value::as_str), metadata.kid());
+    for name in ["i", "k", "d", "f", "c"] {
+        theirs.remove(name);
+    }
+    let rest: Value = serde_json::from_slice(&rest).expect("the rest is JSON");
+    assert_eq!(rest, Value::Object(theirs), "another member was changed");
 }

@@ -20,6 +20,7 @@ mod metrics_help;
 mod mle;
 mod mle_broker;
 mod mle_clients;
+mod mle_fields;
 mod mle_guide;
 mod mle_keys;
 mod mle_secrecy;

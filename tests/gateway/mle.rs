@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
 use sealway_gateway::jose_provider;
 use sealway_proto::mle::{
     Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, SealRandoms, SealingKey,
-    body, seal,
+    Side, Wrapper, body, seal,
 };
 use sealway_proto::session::Fresh;
 use sealway_runtime::clock::{Clock, SystemClock};
@@ -119,7 +120,7 @@ impl Setup {
         let randoms = OpenRandoms::draw(provider.base()).unwrap();
         let opened = opening.unwrapped(Some(&cek), &randoms, provider).unwrap();
         let fresh = Fresh::reserved(opened.claim());
-        opened.release(fresh).unwrap().bytes().to_vec()
+        opened.release(fresh).unwrap().bytes().unwrap().to_vec()
     }
 
     fn metric(&self, line: &str) -> f64 {
@@ -316,6 +317,52 @@ fn keys_change_by_a_reload_and_a_broken_file_leaves_them_in_force() {
 }
 
 #[test]
+fn a_shared_key_opens_requests_and_seals_answers() {
+    for (alg, enc, secret) in [(Alg::Dir, Enc::A128CbcHs256, [7; 32]), (Alg::A256Kw, Enc::A256Gcm, [8; 32])] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = base64::engine::general_purpose::STANDARD.encode(secret);
+        std::fs::write(folder.path().join("shared"), format!("{text}\n")).unwrap();
+        let service = Upstream::answering(echo).unwrap();
+        let config = format!(
+            "
+listeners: [{{ name: main, address: '127.0.0.1:0' }}]
+mle_keys: {{ shared: {{ secret_file: shared, alg: {alg}, enc: {enc}, kid: kid-shared }} }}
+routes:
+  - match: {{}}
+    upstream: service
+    mle:
+      direction: inbound
+      profile: generic-jwe
+      generic: {{ algs: [{alg}], encs: [{enc}] }}
+      caller: anybody
+      open: [shared]
+      seal: [{{ keys: [shared] }}]
+upstreams: {{ service: {{ servers: ['http://{}'] }} }}
+sessions: {{ store: 'memory:' }}
+",
+            service.address
+        );
+        let server = Launch::new(BINARY, &config).folder(folder.path()).start().unwrap();
+        let (provider, side) = (jose_provider(), Side::new(&[alg], &[enc], Wrapper::Bare));
+        let profile = Profile::generic(side.clone(), side, None);
+        let key = SealingKey::secret(alg, enc, &secret, "kid-shared", provider).unwrap();
+        let randoms = SealRandoms::draw(provider.base()).unwrap();
+        let token = seal::seal(PLAIN, &profile, Message::Request, &key, now_ms(), randoms, provider).unwrap();
+        let request = Request::post("/", token).header("Content-Type", "application/jose");
+        let answer = request.send(server.address()).unwrap();
+        assert_eq!((answer.status, answer.header("x-wire")), (200, Some("mle:generic-jwe")), "{alg} {}", answer.text());
+        let key = OpeningKey::secret(alg, enc, &secret, "kid-shared", provider).unwrap();
+        let keys = OpeningKeys::new([key.into()]).unwrap();
+        let opening = Opening::begin(&answer.body, &profile, Message::Answer, &keys, now_ms()).unwrap();
+        let cek = opening.wants().unwrap_here().unwrap();
+        let randoms = OpenRandoms::draw(provider.base()).unwrap();
+        let opened = opening.unwrapped(Some(&cek), &randoms, provider).unwrap();
+        let fresh = Fresh::reserved(opened.claim());
+        assert_eq!(opened.release(fresh).unwrap().bytes().unwrap(), PLAIN, "{alg}");
+    }
+}
+
+#[test]
 fn a_wrong_configuration_is_named() {
     let folder = tempfile::tempdir().unwrap();
     make_keys(folder.path(), "one");
@@ -338,6 +385,31 @@ fn a_wrong_configuration_is_named() {
             "mle_keys: { one: { file: gone.pem, kid: a }, peer: { certificate: one.cert.pem, kid: b } }",
             inbound,
             "gone.pem",
+        ),
+        (
+            "mle_keys: { one: { file: one.key.pem, kid: a, alg: A128KW }, peer: { certificate: one.cert.pem, kid: b } }",
+            inbound,
+            "mle_keys.one.alg: A128KW is not an algorithm of this kind of key: it needs a secret_file",
+        ),
+        (
+            "mle_keys: { one: { secret_file: one.key.pem, kid: a }, peer: { certificate: one.cert.pem, kid: b } }",
+            inbound,
+            "mle_keys.one.alg: RSA-OAEP-256 is not an algorithm of this kind of key: expected A128KW",
+        ),
+        (
+            "mle_keys: { one: { secret_file: one.key.pem, kid: a, alg: dir }, peer: { certificate: one.cert.pem, kid: b } }",
+            inbound,
+            "a shared key is base64",
+        ),
+        (
+            "mle_keys: { one: { secret_file: one.key.pem, kid_from: x5t_s256, alg: dir }, peer: { certificate: one.cert.pem, kid: b } }",
+            inbound,
+            "mle_keys.one.kid_from: a shared key has no certificate",
+        ),
+        (
+            "mle_keys: { one: { file: one.key.pem, kid: a, alg: ECDH-ES }, peer: { certificate: one.cert.pem, kid: b } }",
+            inbound,
+            "the key is not of its algorithm's kind",
         ),
         (key, inbound, "the profile visa does not allow RSA-OAEP-256 with A192GCM"),
         (

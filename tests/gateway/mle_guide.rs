@@ -40,14 +40,23 @@ fn every_command_of_the_guide_does_what_it_says() {
     let files: Vec<_> = blocks.iter().filter_map(|block| block.file.as_deref()).collect();
     assert_eq!(
         files,
-        ["service.py", "mle.yaml", "Profiles.yaml", "broker.yaml", "outbound.yaml", "scheme.py", "signed.yaml"]
+        [
+            "service.py",
+            "mle.yaml",
+            "Profiles.yaml",
+            "broker.yaml",
+            "fields.yaml",
+            "outbound.yaml",
+            "scheme.py",
+            "signed.yaml"
+        ]
     );
     let ports: Vec<(u16, u16)> =
-        [8080, 8081, 8082, 8083, 9000, 9001].map(|written| (written, free_port().unwrap())).into();
+        [8080, 8081, 8082, 8083, 8084, 9000, 9001].map(|written| (written, free_port().unwrap())).into();
     write_files(&blocks, folder.path(), &ports);
     let mut shell = guide::shell(BINARY, folder.path(), &script(&blocks, &ports)).unwrap();
     guide::run(&mut shell, &folder.path().join("background.log")).unwrap();
-    for file in ["opened.json", "unwrapped.json", "returned.json", "mc.json", "visa.json"] {
+    for file in ["opened.json", "unwrapped.json", "fields-opened.json", "returned.json", "mc.json", "visa.json"] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert_eq!(text, r#"{"pan":"4111111111111111","amount":12.50}"#, "{file}");
     }

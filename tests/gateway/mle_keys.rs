@@ -49,7 +49,7 @@ pub(crate) fn opened(folder: &Path, answer: &Answer) -> Vec<u8> {
     let randoms = OpenRandoms::draw(provider.base()).unwrap();
     let opened = opening.unwrapped(Some(&content_key), &randoms, provider).unwrap();
     let fresh = Fresh::reserved(opened.claim());
-    opened.release(fresh).unwrap().bytes().to_vec()
+    opened.release(fresh).unwrap().bytes().unwrap().to_vec()
 }
 
 /// Returns the series of a metric that has all these labels.

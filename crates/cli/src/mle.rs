@@ -8,12 +8,16 @@ use clap::{Subcommand, ValueEnum};
 use sealway_gateway::jose_provider;
 use sealway_proto::mle::header::Header;
 use sealway_proto::mle::{
-    Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, Public, SealRandoms,
-    SealingKey, Side, Wrapper, body, compact, seal,
+    Alg, Enc, KidSource, Message, NonceGuard, OpenRandoms, Opening, OpeningKey, OpeningKeys, Plaintext, Profile,
+    Public, Refusal, SealRandoms, SealingKey, Side, Wrapper, body, compact, load, seal,
 };
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::output::{out, tell};
 use zeroize::Zeroizing;
+
+mod fields;
+
+use self::fields::FieldForm;
 
 /// Longest input that is read, in bytes.
 const INPUT_LEN_MAX: u64 = 4 * 1024 * 1024;
@@ -45,27 +49,32 @@ pub(crate) struct Form {
     /// The direction of the message
     #[arg(long, value_enum, default_value_t = Direction::Request)]
     message: Direction,
+    #[command(flatten)]
+    fields: FieldForm,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Encrypt {
     #[command(flatten)]
     form: Form,
-    /// Certificate or public key of the recipient, PEM or DER
+    /// Certificate or public key of the recipient, PEM or DER; for dir, A128KW and A256KW the shared key in base64
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
     #[command(flatten)]
     name: KeyName,
-    /// Algorithm that encrypts the content
+    /// Algorithm that encrypts the content; mastercard-field-level has one alone
     #[arg(long, value_name = "ENC", default_value = "A256GCM")]
     enc: String,
+    /// Algorithm of the key, which tokens must name
+    #[arg(long, value_name = "ALG", default_value = "RSA-OAEP-256")]
+    alg: String,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Decrypt {
     #[command(flatten)]
     form: Form,
-    /// Private key, PEM or DER
+    /// Private key, PEM or DER; for dir, A128KW and A256KW the shared key in base64
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
     /// Its certificate, for names that are derived from one
@@ -73,6 +82,12 @@ pub(crate) struct Decrypt {
     certificate: Option<PathBuf>,
     #[command(flatten)]
     name: KeyName,
+    /// Algorithm of the key, which tokens must name
+    #[arg(long, value_name = "ALG", default_value = "RSA-OAEP-256")]
+    alg: String,
+    /// The one algorithm of a dir key's content
+    #[arg(long, value_name = "ENC", default_value = "A256GCM")]
+    enc: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -86,9 +101,10 @@ struct KeyName {
     kid_from: Option<KidFrom>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum ProfileName {
     MastercardJwe,
+    MastercardFieldLevel,
     Visa,
     VisaAcceptance,
     GenericJwe,
@@ -133,16 +149,20 @@ impl KeyName {
 }
 
 impl Form {
-    fn profile(&self) -> Profile {
-        match self.profile {
+    fn profile(&self) -> anyhow::Result<Profile> {
+        if self.profile != ProfileName::MastercardFieldLevel {
+            self.fields.check_unused()?;
+        }
+        Ok(match self.profile {
             ProfileName::MastercardJwe => Profile::mastercard_jwe(),
+            ProfileName::MastercardFieldLevel => Profile::mastercard_field_level(self.fields.fle()?),
             ProfileName::Visa => Profile::visa(),
             ProfileName::VisaAcceptance => Profile::visa_acceptance(),
             ProfileName::GenericJwe => {
-                let side = Side::new(&[Alg::RsaOaep256, Alg::RsaOaep], Enc::ALL, Wrapper::Bare);
+                let side = Side::new(Alg::ALL, Enc::ALL, Wrapper::Bare);
                 Profile::generic(side.clone(), side, None)
             }
-        }
+        })
     }
 
     fn message(&self) -> Message {
@@ -165,7 +185,7 @@ pub(crate) fn run(action: MleAction) -> anyhow::Result<()> {
 /// Prints each name that can be derived.
 fn keys(file: &Path) -> anyhow::Result<()> {
     let public = Public::load(&read(file)?).with_context(|| file.display().to_string())?;
-    writeln!(out(), "{}: RSA, {} bits", file.display(), public.modulus_len() * 8)?;
+    writeln!(out(), "{}: {}", file.display(), public.kind())?;
     for from in KidFrom::value_variants() {
         let name = from.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         match from.source().derive(&public, jose_provider().base()) {
@@ -177,46 +197,88 @@ fn keys(file: &Path) -> anyhow::Result<()> {
 }
 
 fn encrypt(arguments: Encrypt) -> anyhow::Result<()> {
-    let Encrypt { form, key: file, name, enc } = arguments;
-    let (provider, profile) = (jose_provider(), form.profile());
-    let enc =
-        Enc::parse(&enc).with_context(|| format!("--enc: \"{enc}\" is not an algorithm of RFC 7518 section 5"))?;
-    let key = SealingKey::rsa(Alg::RsaOaep256, enc, &read(&file)?, &name.source()?, provider);
+    let Encrypt { form, key: file, name, enc, alg } = arguments;
+    let (provider, profile) = (jose_provider(), form.profile()?);
+    let enc = parse_enc(&enc)?;
+    let bytes = read(&file)?;
+    let key = match (parse_alg(&alg)?, name.source()?) {
+        (Alg::EcdhEs, kid) => SealingKey::p256(enc, &bytes, &kid, provider),
+        (alg, kid) if alg.is_rsa() => SealingKey::rsa(alg, enc, &bytes, &kid, provider),
+        (alg, KidSource::Fixed(kid)) => {
+            load::shared(&bytes).and_then(|key| SealingKey::secret(alg, enc, &key, &kid, provider))
+        }
+        (alg, _) => bail!("--kid-from: a key of {alg} has no certificate: use --kid"),
+    };
     let key = key.with_context(|| file.display().to_string())?;
     let randoms = SealRandoms::draw(provider.base())?;
+    if let Some(fle) = profile.fle() {
+        out().write_all(&fields::encrypt(&input()?, &profile, fle, form.message(), &key, randoms)?)?;
+        return Ok(());
+    }
     let token = seal::seal(&input()?, &profile, form.message(), &key, now_ms(), randoms, provider)?;
     out().write_all(&body::wrap(&token, profile.wrapper(form.message())))?;
     Ok(())
 }
 
 fn decrypt(arguments: Decrypt) -> anyhow::Result<()> {
-    let Decrypt { form, key: file, certificate, name } = arguments;
-    let (provider, profile) = (jose_provider(), form.profile());
+    let Decrypt { form, key: file, certificate, name, alg, enc } = arguments;
+    let (provider, profile) = (jose_provider(), form.profile()?);
     let certificate = certificate.as_deref().map(read).transpose()?;
-    let key = OpeningKey::rsa(
-        Alg::RsaOaep256,
-        &read(&file)?,
-        certificate.as_ref().map(|bytes| bytes.as_slice()),
-        &name.source()?,
-        provider,
-    );
+    let enc = parse_enc(&enc)?;
+    let (bytes, certificate) = (read(&file)?, certificate.as_ref().map(|bytes| bytes.as_slice()));
+    let key = match (parse_alg(&alg)?, name.source()?) {
+        (Alg::EcdhEs, kid) => OpeningKey::p256(&bytes, certificate, &kid, provider),
+        (alg, kid) if alg.is_rsa() => OpeningKey::rsa(alg, &bytes, certificate, &kid, provider),
+        (alg, KidSource::Fixed(kid)) => {
+            load::shared(&bytes).and_then(|key| OpeningKey::secret(alg, enc, &key, &kid, provider))
+        }
+        (alg, _) => bail!("--kid-from: a key of {alg} has no certificate: use --kid"),
+    };
     let key = key.with_context(|| file.display().to_string())?;
     let keys = OpeningKeys::new([key.into()])?;
-    let rejected = |refusal: sealway_proto::mle::Refusal| anyhow!("{}: {refusal}", refusal.class());
+    if let Some(fle) = profile.fle() {
+        out().write_all(&fields::decrypt(&input()?, &profile, fle, form.message(), &keys)?)?;
+        return Ok(());
+    }
     let token = body::unwrap(&input()?, profile.wrapper(form.message())).map_err(rejected)?;
     let opening = Opening::begin(token.trim_ascii(), &profile, form.message(), &keys, now_ms()).map_err(rejected)?;
+    out().write_all(&unwrapped(opening)?)?;
+    Ok(())
+}
+
+/// Performs the private operation and returns the plaintext.
+fn unwrapped(opening: Opening) -> anyhow::Result<Zeroizing<Vec<u8>>> {
+    let provider = jose_provider();
     let cek = opening.wants().unwrap_here();
     let randoms = OpenRandoms::draw(provider.base())?;
     let opened = opening.unwrapped(cek.as_ref().map(|cek| cek.as_slice()), &randoms, provider).map_err(rejected)?;
+    released(opened)?.into_bytes().map_err(rejected)
+}
+
+fn released(opened: NonceGuard<Plaintext>) -> anyhow::Result<Plaintext> {
     // A person asks, once: nothing acts on the plaintext.
     let fresh = sealway_proto::session::Fresh::reserved(opened.claim());
-    out().write_all(opened.release(fresh)?.bytes())?;
-    Ok(())
+    Ok(opened.release(fresh)?)
+}
+
+fn rejected(refusal: Refusal) -> anyhow::Error {
+    anyhow!("{}: {refusal}", refusal.class())
+}
+
+fn parse_enc(name: &str) -> anyhow::Result<Enc> {
+    Enc::parse(name).with_context(|| format!("--enc: \"{name}\" is not an algorithm of RFC 7518 section 5"))
+}
+
+fn parse_alg(name: &str) -> anyhow::Result<Alg> {
+    Alg::parse(name).with_context(|| format!("--alg: \"{name}\" is not an algorithm of RFC 7518 section 4"))
 }
 
 /// Prints the header and the lengths of a token, and what is wrong with it before any key is asked.
 fn inspect(form: &Form) -> anyhow::Result<()> {
-    let (profile, input) = (form.profile(), input()?);
+    let (profile, input) = (form.profile()?, input()?);
+    if let Some(fle) = profile.fle() {
+        return fields::inspect(&input, fle);
+    }
     let token = match body::unwrap(&input, profile.wrapper(form.message())) {
         Ok(token) => token,
         Err(refusal) => {

@@ -41,6 +41,7 @@ fn rust_tests() -> anyhow::Result<()> {
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
     let mut run = shell::command(nextest);
     run.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads", &threads.to_string()]);
+    run.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
     shell::run(&mut run)
 }
 

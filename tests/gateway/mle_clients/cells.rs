@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use super::fields::FieldForm;
+
 /// Bodies that every library takes and returns unchanged.
 const BODIES: [&str; 7] = [
     r#"{"amount":1099,"currency":"EUR"}"#,
@@ -47,6 +49,8 @@ pub(super) struct Cell {
     pub(super) alg: &'static str,
     /// The content encryption of the gateway's tokens.
     pub(super) enc: &'static str,
+    /// The settings of the field-level form.
+    pub(super) fle: Option<FieldForm>,
 }
 
 /// The names of the content encryptions.
@@ -55,7 +59,8 @@ pub(super) const ALL_ENCS: [&str; 6] =
 
 impl Cell {
     pub(super) const fn mastercard(language: Language, shape: &'static str) -> Cell {
-        Cell { language, library: "mastercard", profile: "mastercard-jwe", shape, alg: "RSA-OAEP-256", enc: "A256GCM" }
+        let cell = Cell::jose(language, "mastercard", "mastercard-jwe", "RSA-OAEP-256", "A256GCM");
+        Cell { shape, ..cell }
     }
 
     pub(super) const fn jose(
@@ -65,7 +70,7 @@ impl Cell {
         alg: &'static str,
         enc: &'static str,
     ) -> Cell {
-        Cell { language, library, profile, shape: "whole", alg, enc }
+        Cell { language, library, profile, shape: "whole", alg, enc, fle: None }
     }
 
     /// Returns the content encryptions of the library's tokens, in turn.
@@ -86,13 +91,20 @@ impl Cell {
     /// The bodies that the library can do.
     pub(super) fn bodies(&self) -> Vec<String> {
         let large = json!({ "text": "0123456789abcdef".repeat(4096) }).to_string();
-        let with = |lists: &[&[&str]]| lists.concat().into_iter().map(str::to_owned).chain([large]).collect();
+        let with = |lists: &[&[&str]]| -> Vec<String> {
+            lists.concat().into_iter().map(str::to_owned).chain([large]).collect()
+        };
         match (self.library, self.shape, self.language) {
             // It seals `null` for a path that is absent, and panics if the token is: its one path is `card`.
             ("mastercard", "fields", Language::Go) => {
                 FIELDS.iter().filter(|body| !body.starts_with("{\"customer\"")).map(|body| (*body).to_owned()).collect()
             }
             ("mastercard", "fields", _) => FIELDS.map(str::to_owned).to_vec(),
+            // This form's root is an object.
+            ("mastercard", _, _) if self.fle.is_some() => {
+                let bodies: Vec<String> = with(&[&BODIES]);
+                bodies.into_iter().filter(|body| body.trim_start().starts_with('{')).collect()
+            }
             // These two do not parse numbers to doubles before they encrypt them, or keep whole numbers exact.
             ("mastercard", _, Language::Python | Language::Java) => with(&[&BODIES, &NUMBERS]),
             ("mastercard", _, _) => with(&[&BODIES, &[NAMESAKE]]),

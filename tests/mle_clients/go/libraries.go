@@ -2,8 +2,10 @@ package main
 
 import (
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"os"
@@ -14,7 +16,9 @@ import (
 	"github.com/Jeffail/gabs/v2"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/mastercard/client-encryption-go/encryption"
+	fle "github.com/mastercard/client-encryption-go/field_level_encryption"
 	"github.com/mastercard/client-encryption-go/jwe"
+	"github.com/mastercard/client-encryption-go/mastercard_encryption"
 )
 
 // The libraries, each behind the same few calls.
@@ -37,11 +41,15 @@ var members = map[string]map[string]string{
 
 func libraryOf(spec *spec) library {
 	certificate := must(x509.ParseCertificate(pemOf(spec.Seal.Certificate)))
-	private := must(x509.ParsePKCS8PrivateKey(pemOf(spec.Open.Key))).(*rsa.PrivateKey)
-	if spec.Library == "mastercard" {
-		return newMastercard(spec, certificate, private)
+	key := must(x509.ParsePKCS8PrivateKey(pemOf(spec.Open.Key)))
+	if spec.Library == "go-jose" {
+		return &goJose{spec: spec, public: certificate.PublicKey, private: key}
 	}
-	return &goJose{spec: spec, public: certificate.PublicKey.(*rsa.PublicKey), private: private}
+	private := key.(*rsa.PrivateKey)
+	if spec.Fle != nil {
+		return newFieldLevel(spec, certificate, private)
+	}
+	return newMastercard(spec, certificate, private)
 }
 
 func pemOf(path string) []byte {
@@ -124,11 +132,49 @@ func (*mastercard) isSame(one, other string) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
+// Mastercard's client-encryption in its field-level form, with one path.
+type fieldLevel struct {
+	mastercard
+	config *fle.FieldLevelEncryptionConfig
+}
+
+func newFieldLevel(spec *spec, certificate *x509.Certificate, private *rsa.PrivateKey) library {
+	names, fingerprint := spec.Fle.Names, sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
+	encoding := map[string]string{"hex": fle.HEX, "base64url": fle.BASE64}[spec.Fle.Encoding]
+	builder := fle.NewFieldLevelEncryptionConfigBuilder().
+		WithEncryptionCertificate(certificate).
+		WithDecryptionKey(private).
+		WithEncryptionPath("card", "secret").
+		WithDecryptionPath("secret", "card").
+		WithOaepPaddingDigestAlgorithm(strings.ReplaceAll(spec.Fle.Digest, "-", "")).
+		WithFieldValueEncoding(encoding).
+		WithEncryptedValueFieldName(names.Value).
+		WithIvFieldName(names.Iv).
+		WithEncryptedKeyFieldName(names.EncryptedKey).
+		WithOaepPaddingDigestAlgorithmFieldName(names.Digest).
+		WithEncryptionKeyFingerprint(hex.EncodeToString(fingerprint[:])).
+		WithEncryptionKeyFingerprintFieldName(names.KeyFingerprint).
+		WithEncryptionCertificateFingerprintFieldName(names.CertificateFingerprint)
+	return &fieldLevel{config: must(builder.Build())}
+}
+
+func (library *fieldLevel) seal(text, _ string) string {
+	// As with tokens.
+	if !must(gabs.ParseJSON([]byte(text))).Exists("card") {
+		return text
+	}
+	return mastercard_encryption.EncryptPayload(text, *library.config)
+}
+
+func (library *fieldLevel) open(body, _ string) string {
+	return mastercard_encryption.DecryptPayload(body, *library.config)
+}
+
 // go-jose. Any bytes can be sealed.
 type goJose struct {
 	spec    *spec
-	public  *rsa.PublicKey
-	private *rsa.PrivateKey
+	public  any
+	private any
 	sealed  int
 }
 

@@ -40,7 +40,19 @@ type spec struct {
 	Count   int    `json:"count"`
 	Bodies  string `json:"bodies"`
 	Errors  string `json:"errors"`
-	Seal    struct {
+	Fle     *struct {
+		Encoding string `json:"encoding"`
+		Digest   string `json:"digest"`
+		Names    struct {
+			Value                  string `json:"value"`
+			Iv                     string `json:"iv"`
+			EncryptedKey           string `json:"encryptedKey"`
+			Digest                 string `json:"digest"`
+			KeyFingerprint         string `json:"keyFingerprint"`
+			CertificateFingerprint string `json:"certificateFingerprint"`
+		} `json:"names"`
+	} `json:"fle"`
+	Seal struct {
 		Certificate string   `json:"certificate"`
 		Kid         string   `json:"kid"`
 		Alg         string   `json:"alg"`

@@ -39,6 +39,7 @@ function checkHeader(token, spec, message) {
 }
 
 export async function libraryOf(spec) {
+  if (spec.profile === "mastercard-field-level") return fieldLevel(spec);
   const library = { mastercard, jose }[spec.library](spec);
   library.checkSealed = (message, direction) => {
     check(message.headers["content-type"]?.startsWith(library.answerType), "type:", message.headers);
@@ -47,10 +48,10 @@ export async function libraryOf(spec) {
   return library;
 }
 
-/** Mastercard's client-encryption. It takes values and returns values: numbers are doubles before it sees them. */
-function mastercard(spec) {
-  const paths = {
-    whole: { toEncrypt: [{ element: "$", obj: "$" }], toDecrypt: [{ element: "encryptedData", obj: "$" }] },
+/** Returns the paths of the library, by shape. */
+function pathsOf(shape, whole) {
+  return {
+    whole,
     fields: {
       toEncrypt: [
         { element: "card", obj: "secret" },
@@ -61,9 +62,14 @@ function mastercard(spec) {
         { element: "hidden", obj: "customer.address" },
       ],
     },
-  };
+  }[shape];
+}
+
+/** Mastercard's client-encryption. It takes values and returns values: numbers are doubles before it sees them. */
+function mastercard(spec) {
+  const whole = { toEncrypt: [{ element: "$", obj: "$" }], toDecrypt: [{ element: "encryptedData", obj: "$" }] };
   const jwe = new mastercardEncryption.JweEncryption({
-    paths: [{ path: "/resource", ...paths[spec.shape] }],
+    paths: [{ path: "/resource", ...pathsOf(spec.shape, whole) }],
     mode: "JWE",
     encryptedValueFieldName: "encryptedData",
     encryptionCertificate: spec.seal.certificate,
@@ -79,6 +85,55 @@ function mastercard(spec) {
       JSON.stringify(jwe.decrypt({ request: { url: "/resource" }, header: {}, body: JSON.parse(body) })),
     isSame: (one, other) => isDeepStrictEqual(JSON.parse(one), JSON.parse(other)),
   };
+}
+
+/** Mastercard's client-encryption in its field-level form. */
+function fieldLevel(spec) {
+  const { place, encoding, digest, names } = spec.fle;
+  const whole = { toEncrypt: [{ element: "$", obj: "$" }], toDecrypt: [{ element: "$", obj: "$" }] };
+  const kind = place === "headers" ? "HeaderName" : "FieldName";
+  const library = new mastercardEncryption.FieldLevelEncryption({
+    paths: [{ path: "/resource", ...pathsOf(spec.shape, whole) }],
+    oaepPaddingDigestAlgorithm: digest,
+    dataEncoding: encoding,
+    encryptionCertificate: spec.seal.certificate,
+    privateKey: spec.open.key,
+    encryptedValueFieldName: names.value,
+    [`iv${kind}`]: names.iv,
+    [`encryptedKey${kind}`]: names.encryptedKey,
+    [`oaepHashingAlgorithm${kind}`]: names.digest,
+    publicKeyFingerprintType: "publicKey",
+    [`publicKeyFingerprint${kind}`]: names.keyFingerprint,
+  });
+  return {
+    type: "application/json",
+    answerType: "application/json",
+    opensAll: spec.shape === "fields",
+    sent: (text) => JSON.stringify(JSON.parse(text)),
+    seal: async (text, _message, headers = {}) =>
+      Buffer.from(JSON.stringify(library.encrypt("/resource", headers, JSON.parse(text)).body)),
+    open: async (body, _message, header) =>
+      JSON.stringify(utf8Of(library.decrypt({ request: { url: "/resource" }, header, body: JSON.parse(body) }))),
+    isSame: (one, other) => isDeepStrictEqual(JSON.parse(one), JSON.parse(other)),
+    checkSealed: ({ headers, body }) => {
+      const expected = place === "headers" ? [names.value] : Object.values(names).filter((name) => name);
+      const found = Object.keys(JSON.parse(body));
+      check(isDeepStrictEqual(new Set(found), new Set(expected)), "members:", found);
+      check(place === "body" || headers[names.iv], "headers:", headers);
+    },
+  };
+}
+
+/** Reads texts as UTF-8: this form of the library returns each byte of a plaintext as a character. */
+function utf8Of(value) {
+  if (typeof value === "string") {
+    if (/[^\0-\xff]/.test(value)) return value;
+    const read = Buffer.from(value, "latin1").toString();
+    return read.includes("\ufffd") ? value : read;
+  }
+  if (Array.isArray(value)) return value.map(utf8Of);
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [utf8Of(name), utf8Of(member)]));
 }
 
 /** The package jose. Any bytes can be sealed. */

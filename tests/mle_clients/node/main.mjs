@@ -50,7 +50,7 @@ async function call(spec) {
     let body;
     if (turn !== "get") {
       sent = library.sent(text);
-      body = await library.seal(text, "request");
+      body = await library.seal(text, "request", headers);
       Object.assign(headers, { "content-type": library.type, "content-length": body.length });
       // In the shape `fields` the service gets its members in another order.
       if (spec.shape === "whole") headers["x-sent-sha256"] = createHash("sha256").update(sent).digest("hex");
@@ -67,7 +67,7 @@ async function call(spec) {
     if (inClear) check(answer.body.equals(Buffer.from(ERROR)), what, answer.body.toString());
     else if (spec.shape === "whole") library.checkSealed(answer, "answer");
     // A library of a scheme gets errors in clear too, and must leave them as they are.
-    const opened = inClear && !library.opensAll ? ERROR : await library.open(answer.body, "answer");
+    const opened = inClear && !library.opensAll ? ERROR : await library.open(answer.body, "answer", answer.headers);
     const expected = { echo: sent, error: ERROR, get: FOUND }[turn];
     check(library.isSame(opened, expected), what, clip(opened.toString()), "instead of", clip(expected.toString()));
   }
@@ -79,23 +79,25 @@ async function serve(spec) {
   const library = await libraryOf(spec);
   const answerTo = async (request, body) => {
     const turn = request.headers["x-answer"];
-    if (request.method === "GET") return [200, await library.seal(FOUND, "answer")];
+    const headers = {};
+    if (request.method === "GET") return [200, await library.seal(FOUND, "answer", headers), headers];
     if (spec.shape === "whole" && body.length > 0) library.checkSealed({ headers: request.headers, body }, "request");
-    const opened = body.length > 0 ? await library.open(body, "request") : "";
+    const opened = body.length > 0 ? await library.open(body, "request", request.headers) : "";
     if (spec.shape === "fields") check(!body.includes('"card"'), "a field is in clear:", body.toString());
     if (turn === "empty") return [204];
-    if (turn === "error") return [400, await library.seal(ERROR, "answer")];
+    if (turn === "error") return [400, await library.seal(ERROR, "answer", headers), headers];
     if (turn === "clear-error") return [400, Buffer.from(ERROR)];
-    return [200, await library.seal(opened, "answer")];
+    return [200, await library.seal(opened, "answer", headers), headers];
   };
   const server = http.createServer((request, response) => {
     const parts = [];
     request.on("data", (part) => parts.push(part));
     request.on("end", async () => {
       try {
-        const [status, sealed] = await answerTo(request, Buffer.concat(parts));
+        const [status, sealed, metadata] = await answerTo(request, Buffer.concat(parts));
         const type = sealed?.equals(Buffer.from(ERROR)) ? "application/json" : library.type;
-        response.writeHead(status, sealed ? { "content-type": type, "content-length": sealed.length } : {});
+        const headers = { ...metadata, "content-type": type, "content-length": sealed?.length };
+        response.writeHead(status, sealed ? headers : {});
         response.end(sealed);
       } catch (error) {
         console.error(error);

@@ -17,6 +17,8 @@ import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from client_encryption.api_encryption import ApiEncryption
+from client_encryption.field_level_encryption_config import FieldLevelEncryptionConfig
 from client_encryption.jwe_encryption import decrypt_payload, encrypt_payload
 from client_encryption.jwe_encryption_config import JweEncryptionConfig
 from jwcrypto import jwe, jwk
@@ -75,6 +77,12 @@ class Library:
             check(abs(header["iat"] * unit - time.time() * 1000) < 120_000, "iat:", header)
 
 
+FIELDS = {
+    "toEncrypt": {"card": "secret", "customer.address": "hidden"},
+    "toDecrypt": {"secret": "card", "hidden": "customer.address"},
+}
+
+
 class Mastercard(Library):
     """Mastercard's client-encryption. It takes values and returns values."""
 
@@ -82,13 +90,7 @@ class Mastercard(Library):
 
     def __init__(self, spec):
         super().__init__(spec)
-        paths = {
-            "whole": {"toEncrypt": {"$": "$"}, "toDecrypt": {"encryptedData": "$"}},
-            "fields": {
-                "toEncrypt": {"card": "secret", "customer.address": "hidden"},
-                "toDecrypt": {"secret": "card", "hidden": "customer.address"},
-            },
-        }
+        paths = {"whole": {"toEncrypt": {"$": "$"}, "toDecrypt": {"encryptedData": "$"}}, "fields": FIELDS}
         self.config = JweEncryptionConfig({
             "paths": {"$": paths[spec["shape"]]},
             "encryptedValueFieldName": "encryptedData",
@@ -99,15 +101,51 @@ class Mastercard(Library):
     def sent(self, text):
         return json.dumps(json.loads(text)).encode()
 
-    def seal(self, text, _message):
+    def seal(self, text, _message, _headers):
         return json.dumps(encrypt_payload(json.loads(text), self.config)).encode()
 
-    def open(self, body, _message):
+    def open(self, body, _message, _headers):
         return json.dumps(decrypt_payload(json.loads(body), self.config)).encode()
 
     def is_same(self, one, other):
         # Unlike values, texts tell 1 from 1.0 and from true.
         return json.dumps(json.loads(one), sort_keys=True) == json.dumps(json.loads(other), sort_keys=True)
+
+
+class FieldLevel(Mastercard):
+    """Mastercard's client-encryption in its field-level form."""
+
+    def __init__(self, spec):
+        Library.__init__(self, spec)
+        fle, names = spec["fle"], spec["fle"]["names"]
+        self.opens_all = spec["shape"] == "fields"
+        paths = {"whole": {"toEncrypt": {"$": "$"}, "toDecrypt": {"$": "$"}}, "fields": FIELDS}
+        self.config = FieldLevelEncryptionConfig({
+            "paths": {"$": paths[spec["shape"]]},
+            "encryptionCertificate": spec["seal"]["certificate"],
+            "decryptionKey": spec["open"]["key"],
+            "oaepPaddingDigestAlgorithm": fle["digest"],
+            "dataEncoding": fle["encoding"],
+            "encryptedValueFieldName": names["value"],
+            "ivFieldName": names["iv"],
+            "encryptedKeyFieldName": names["encryptedKey"],
+            "oaepPaddingDigestAlgorithmFieldName": names["digest"],
+            "encryptionKeyFingerprintFieldName": names["keyFingerprint"],
+            "encryptionCertificateFingerprintFieldName": names["certificateFingerprint"],
+            "useHttpHeaders": fle["place"] == "headers",
+        })
+
+    def check_sealed(self, content_type, body, _message):
+        check((content_type or "").startswith("application/json"), "type:", content_type)
+        check(self.spec["fle"]["names"]["value"] in json.loads(body), "no value:", body)
+
+    def seal(self, text, _message, headers):
+        return json.dumps(ApiEncryption.encrypt_field_level_payload(headers, self.config, json.loads(text))).encode()
+
+    def open(self, body, _message, headers):
+        headers = {name.lower(): value for name, value in headers.items()}
+        opened = ApiEncryption.decrypt_field_level_payload(headers, self.config, json.loads(body))
+        return opened if isinstance(opened, bytes) else json.dumps(opened).encode()
 
 
 class Jwcrypto(Library):
@@ -126,7 +164,7 @@ class Jwcrypto(Library):
     def sent(self, text):
         return text.encode()
 
-    def seal(self, text, message):
+    def seal(self, text, message, _headers):
         seal, profile = self.spec["seal"], self.spec["profile"]
         header = {"enc": seal["encs"][self.sealed % len(seal["encs"])], "kid": seal["kid"], "alg": seal["alg"]}
         self.sealed += 1
@@ -139,7 +177,7 @@ class Jwcrypto(Library):
         name = MEMBERS[profile][message]
         return (token if name is None else json.dumps({name: token})).encode()
 
-    def open(self, body, message):
+    def open(self, body, message, _headers):
         opened = jwe.JWE(algs=[self.spec["open"]["alg"], *self.spec["open"]["encs"]])
         opened.deserialize(self.token(body, message), self.private)
         return opened.payload
@@ -158,7 +196,7 @@ def call(spec, library):
         what = f"round {index}, {turn}, {text[:200]}:"
         headers, body, sent = {"x-answer": turn}, None, None
         if turn != "get":
-            sent, body = library.sent(text), library.seal(text, "request")
+            sent, body = library.sent(text), library.seal(text, "request", headers)
             headers["content-type"] = library.type
             # In the shape `fields` the service gets its members in another order.
             if spec["shape"] == "whole":
@@ -178,7 +216,7 @@ def call(spec, library):
         elif spec["shape"] == "whole":
             library.check_sealed(answer.headers["content-type"], received, "answer")
         # A library of a scheme gets errors in clear too, and must leave them as they are.
-        opened = ERROR if in_clear and not library.opens_all else library.open(received, "answer")
+        opened = ERROR if in_clear and not library.opens_all else library.open(received, "answer", answer.headers)
         expected = {"echo": sent, "error": ERROR, "get": FOUND}[turn]
         check(library.is_same(opened, expected), what, opened, "instead of", expected)
     print(f"{spec['count']} round trips")
@@ -193,20 +231,21 @@ def serve(spec, library):
 
         def answer_to(self, body):
             turn = self.headers["x-answer"]
+            self.metadata = {}
             if self.command == "GET":
-                return 200, library.seal(FOUND.decode(), "answer")
+                return 200, library.seal(FOUND.decode(), "answer", self.metadata)
             if spec["shape"] == "whole" and body:
                 library.check_sealed(self.headers["content-type"], body, "request")
-            opened = library.open(body, "request") if body else b""
+            opened = library.open(body, "request", self.headers) if body else b""
             if spec["shape"] == "fields":
                 check(b'"card"' not in body, "a field is in clear:", body)
             if turn == "empty":
                 return 204, None
             if turn == "error":
-                return 400, library.seal(ERROR.decode(), "answer")
+                return 400, library.seal(ERROR.decode(), "answer", self.metadata)
             if turn == "clear-error":
                 return 400, ERROR
-            return 200, library.seal(opened, "answer")
+            return 200, library.seal(opened, "answer", self.metadata)
 
         def do_POST(self):
             try:
@@ -218,6 +257,8 @@ def serve(spec, library):
             if sealed is not None:
                 self.send_header("content-type", "application/json" if sealed == ERROR else library.type)
                 self.send_header("content-length", str(len(sealed)))
+                for name, value in self.metadata.items():
+                    self.send_header(name, value)
             self.end_headers()
             self.wfile.write(sealed or b"")
 
@@ -230,7 +271,8 @@ def serve(spec, library):
 
 def main():
     mode, spec = sys.argv[1], json.loads(sys.argv[2])
-    library = {"mastercard": Mastercard, "jwcrypto": Jwcrypto}[spec["library"]](spec)
+    kind = FieldLevel if spec["profile"] == "mastercard-field-level" else Mastercard
+    library = {"mastercard": kind, "jwcrypto": Jwcrypto}[spec["library"]](spec)
     {"call": call, "serve": serve}[mode](spec, library)
 
 

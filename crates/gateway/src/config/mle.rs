@@ -1,5 +1,7 @@
 //! Section `mle_keys:` of the configuration, and `mle:` of a route.
 
+mod fle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -12,19 +14,24 @@ use super::mle_sign::{self, RawSign};
 use crate::mle::{Caller, Direction, KeyAlg, KeyFiles, MlePolicy, PlainAnswers};
 
 /// An entry of `mle_keys:` as written: a key with `file` or `broker` opens tokens, or with `file` signs by its `alg`; one with `certificate`
-/// alone seals them.
+/// alone seals them, and one with `secret_file` does both.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawMleKey {
-    /// The private key that opens or signs: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1, PEM or DER.
+    /// The private key that opens or signs: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1; or EC on P-256 for `ECDH-ES`, PKCS#8 or SEC 1; PEM
+    /// or DER.
     file: Option<FilePath>,
     /// The broker that holds the private key that opens; `certificate` is then the certificate or public key of it.
     broker: Option<RawMleBroker>,
     /// Beside `file` the certificate of the key, for names that are derived from one. Alone the certificate or public key of the
     /// recipient: a key that seals. Among several keys the one whose certificate began last, of those that are valid, is used.
     certificate: Option<FilePath>,
-    /// `RSA-OAEP-256` or `RSA-OAEP` of a key that opens or seals; `RS256` or `PS256` of a key that signs, see `sign` of a route. A key has
-    /// one algorithm, and a private key does not stand in two entries of which one signs and one opens.
+    /// A key that both sides have, in base64: 16 bytes for `A128KW`, 32 for `A256KW`, and as many as `enc` needs for `dir`. Replace one of
+    /// `dir` before it has sealed 2³² messages.
+    secret_file: Option<FilePath>,
+    /// `RSA-OAEP-256`, `RSA-OAEP`, `RSA-OAEP-512` or `ECDH-ES` of a key that opens or seals, with `secret_file` one of `A128KW`, `A256KW` and
+    /// `dir`; `RS256` or `PS256` of a key that signs, see `sign` of a route. A key has one algorithm, and a private key does not stand in
+    /// two entries of which one signs and one opens.
     /// - type: an algorithm
     /// - default: `RSA-OAEP-256`
     alg: Option<String>,
@@ -74,7 +81,7 @@ pub(super) struct RawMle {
     /// `inbound`: clients send tokens, and the service gets their plaintext. `outbound`: the service's requests are sealed to the
     /// upstream, and its answers opened.
     direction: Direction,
-    /// The form of messages: `mastercard-jwe`, `visa`, `visa-acceptance` or `generic-jwe`.
+    /// The form of messages: `mastercard-jwe`, `mastercard-field-level`, `visa`, `visa-acceptance` or `generic-jwe`.
     profile: ProfileName,
     /// `required`: a request in clear that has a body is rejected. `optional`: it passes in clear.
     /// - default: `required`
@@ -83,6 +90,10 @@ pub(super) struct RawMle {
     /// a token says who can read it and never who wrote it.
     /// - default: `client_certificate`
     caller: Option<Caller>,
+    /// `accept`: consents to messages of `mastercard-field-level` that can be changed on the way, which `caller: anybody` needs
+    /// there.
+    /// - default: none
+    unauthenticated: Option<fle::Consent>,
     /// Names of the keys that open messages, all of them live.
     /// - default: none
     open: Option<Vec<String>>,
@@ -111,12 +122,18 @@ pub(super) struct RawMle {
     /// Names of algorithms for `generic-jwe`.
     /// - default: `RSA-OAEP-256` with `A256GCM`
     generic: Option<RawGeneric>,
+    /// Names and spelling of `mastercard-field-level`, which needs it. `from` in rules that open, and `to` in those that seal, is the
+    /// object that holds the value.
+    /// - default: none
+    fle: Option<fle::RawFle>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum ProfileName {
     #[serde(rename = "mastercard-jwe")]
     MastercardJwe,
+    #[serde(rename = "mastercard-field-level")]
+    MastercardFieldLevel,
     #[serde(rename = "visa")]
     Visa,
     #[serde(rename = "visa-acceptance")]
@@ -166,7 +183,7 @@ struct RawFieldRule {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawGeneric {
-    /// Names of `alg`: `RSA-OAEP-256`, `RSA-OAEP`.
+    /// Names of `alg`: `RSA-OAEP-256`, `RSA-OAEP`, `RSA-OAEP-512`, `ECDH-ES`, `A128KW`, `A256KW`, `dir`.
     /// - default: `[RSA-OAEP-256]`
     algs: Option<Vec<String>>,
     /// Names of `enc`: `A256GCM`, `A192GCM`, `A128GCM`, `A128CBC-HS256`, `A192CBC-HS384`, `A256CBC-HS512`.
@@ -196,9 +213,17 @@ pub(super) fn resolve_keys(
 
 fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut Problems) -> Option<KeyFiles> {
     let at = format!("mle_keys.{name}");
-    if raw.file.is_none() && raw.certificate.is_none() {
+    let is_shared = raw.secret_file.is_some();
+    if is_shared && (raw.file.is_some() || raw.broker.is_some() || raw.certificate.is_some()) {
+        problems.add(&at, "expected secret_file alone, or file or broker and certificate");
+        return None;
+    }
+    if raw.file.is_none() && raw.certificate.is_none() && !is_shared {
         let text = match raw.broker {
-            None => "expected file, for a key that opens or signs, or certificate, for one that seals",
+            None => {
+                "expected file, for a key that opens or signs, certificate, for one that seals, or secret_file, for one that \
+                 opens and seals"
+            }
             Some(_) => "expected certificate: the public half of the key in the broker",
         };
         problems.add(&at, text);
@@ -211,10 +236,24 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
         text.as_ref().map(|text| problems.file(&format!("{at}.{setting}"), file, text))
     };
     let (private, certificate) = (path("file", &raw.file), path("certificate", &raw.certificate));
+    let secret = path("secret_file", &raw.secret_file);
     let alg = match raw.signature_alg() {
         Some(alg) => KeyAlg::Signature(alg),
         None => KeyAlg::Encryption(alg(&format!("{at}.alg"), raw.alg.as_deref(), problems)?),
     };
+    let due = match alg {
+        KeyAlg::Encryption(Alg::A128Kw | Alg::A256Kw | Alg::Dir) if !is_shared => Some("it needs a secret_file"),
+        KeyAlg::Encryption(Alg::A128Kw | Alg::A256Kw | Alg::Dir) => None,
+        _ if is_shared => Some("expected A128KW, A256KW or dir"),
+        KeyAlg::Encryption(Alg::RsaOaep256 | Alg::RsaOaep) => None,
+        KeyAlg::Encryption(_) if raw.broker.is_some() => Some("a broker has RSA-OAEP-256 and RSA-OAEP"),
+        _ => None,
+    };
+    if let Some(due) = due {
+        let alg = raw.alg.as_deref().unwrap_or(Alg::RsaOaep256.as_str());
+        problems.add(format!("{at}.alg"), format!("{alg} is not an algorithm of this kind of key: {due}"));
+        return None;
+    }
     let broker = raw.broker.as_ref();
     let broker = broker.map(|broker| mle_broker::resolve(&format!("{at}.broker"), name, broker, file, problems));
     let enc = enc(&format!("{at}.enc"), raw.enc.as_deref(), problems)?;
@@ -234,13 +273,18 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
             problems.add(format!("{at}.kid"), "expected 1 to 256 bytes");
             return None;
         }
+        (None, Some(_)) if is_shared => {
+            problems.add(format!("{at}.kid_from"), "a shared key has no certificate: expected kid");
+            return None;
+        }
         (None, Some(from)) => source(from),
         _ => {
             problems.add(&at, "expected one of: kid, kid_from");
             return None;
         }
     };
-    Some(KeyFiles { file: private, broker, certificate, alg, enc, kid })
+    let secret = secret.zip(raw.kid.clone());
+    Some(KeyFiles { file: private, broker, secret, certificate, alg, enc, kid })
 }
 
 fn source(from: KidFrom) -> KidSource {
@@ -256,8 +300,8 @@ fn source(from: KidFrom) -> KidSource {
 
 fn alg(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Alg> {
     let Some(name) = name else { return Some(Alg::RsaOaep256) };
-    let known = Alg::parse(name).filter(|alg| alg.is_rsa());
-    problems.take(at, known.ok_or_else(|| format!("\"{name}\" is none of RSA-OAEP-256, RSA-OAEP, RS256, PS256")))
+    let names = || Alg::ALL.iter().map(|alg| alg.as_str()).collect::<Vec<_>>().join(", ");
+    problems.take(at, Alg::parse(name).ok_or_else(|| format!("\"{name}\" is none of {}", names())))
 }
 
 fn enc(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Enc> {
@@ -301,7 +345,11 @@ pub(super) fn resolve(
             if !seals_here && rule.field.is_some() {
                 problems.add(format!("{path}.field"), format!("only where messages are sealed: in {seals}"));
             }
-            let checked = FieldRule::new(&rule.from, &rule.to, rule.field.as_deref());
+            let checked = match profile.as_ref().and_then(Profile::fle) {
+                Some(fle) if seals_here => fle.sealing_rule(&rule.from, &rule.to),
+                Some(fle) => fle.opening_rule(&rule.from, &rule.to),
+                None => FieldRule::new(&rule.from, &rule.to, rule.field.as_deref()),
+            };
             problems.take(path, checked.map_err(|err| err.to_string()))
         });
         rules.collect::<Vec<_>>()
@@ -374,7 +422,7 @@ fn check_names(at: &str, names: &[String], keys: &BTreeMap<String, RawMleKey>, o
             Some(key) if key.signature_alg().is_some() => {
                 problems.add(path, format!("\"{name}\" is of another kind: it signs, and neither opens nor seals"));
             }
-            Some(key) if key.is_private() != opens => {
+            Some(key) if key.secret_file.is_none() && key.is_private() != opens => {
                 let due = if opens {
                     "a key that opens has a file or a broker"
                 } else {
@@ -392,8 +440,10 @@ fn profile(at: &str, raw: &RawMle, problems: &mut Problems) -> Option<Profile> {
     if raw.generic.is_some() && raw.profile != ProfileName::GenericJwe {
         problems.add(format!("{at}.generic"), "only the profile generic-jwe takes this");
     }
+    let fle = fle::resolve(at, raw, problems);
     match raw.profile {
         ProfileName::MastercardJwe => Some(Profile::mastercard_jwe()),
+        ProfileName::MastercardFieldLevel => fle.map(Profile::mastercard_field_level),
         ProfileName::Visa => Some(Profile::visa()),
         ProfileName::VisaAcceptance => Some(Profile::visa_acceptance()),
         ProfileName::GenericJwe => {
@@ -432,9 +482,10 @@ pub(super) fn check_algorithms(
             let KeyAlg::Encryption(alg) = key.alg else { continue };
             if !policy.profile.allows(message, alg, key.enc) {
                 let profile = policy.profile.name();
+                let with = if policy.profile.fle().is_some() { String::new() } else { format!(" with {}", key.enc) };
                 problems.add(
                     format!("{at}.seal[{index}].keys"),
-                    format!("the profile {profile} does not allow {alg} with {}", key.enc),
+                    format!("the profile {profile} does not allow {alg}{with}"),
                 );
             }
         }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use metrics::counter;
 use sealway_client::broker::{Batch, Client, Code, Error, Options, RetryOptions, Secret, WrappedKey};
+use sealway_proto::mle::Opening;
 use sealway_proto::mle::crypto::Wrap;
-use sealway_proto::mle::{Enc, Opening};
 use sealway_runtime::http::notices::Gate;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use zeroize::Zeroizing;
@@ -231,11 +231,11 @@ impl BrokerKeys {
 }
 
 fn wrapped(opening: &Opening) -> WrappedKey<'_> {
-    WrappedKey { encrypted_key: opening.wants().encrypted_key(), length: cek_len(opening.enc()) }
+    WrappedKey { encrypted_key: opening.wants().encrypted_key(), length: length(opening.content_key_len()) }
 }
 
-fn cek_len(enc: Enc) -> u32 {
-    u32::try_from(enc.cek_len()).unwrap_or(u32::MAX)
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// Waits for a future on a thread that may block: a start, or a reload.

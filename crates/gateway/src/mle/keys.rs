@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use sealway_proto::mle::aws_lc::AwsLcJose;
-use sealway_proto::mle::load::{KEY_FILE_LEN_MAX, rsa_modulus};
+use sealway_proto::mle::load::{KEY_FILE_LEN_MAX, rsa_modulus, shared};
 use sealway_proto::mle::sign::{JwsProvider, SigningKey};
 use sealway_proto::mle::{
     Alg, Enc, JoseProvider, JwsAlg, KeyError, KidSource, OpeningKey, OpeningKeys, Public, SealingKey,
@@ -37,6 +37,8 @@ pub(crate) struct KeyFiles {
     pub(crate) file: Option<PathBuf>,
     /// The broker that holds the private key.
     pub(crate) broker: Option<BrokerSettings>,
+    /// A shared key, which opens and seals, with its name.
+    pub(crate) secret: Option<(PathBuf, String)>,
     /// The certificate or public key.
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) alg: KeyAlg,
@@ -128,6 +130,17 @@ impl KeyRing {
             let status = public.x509().and_then(|x509| CertificateStatus::read(path, "mle", x509.der()));
             self.certificates.extend(status.map(|status| (name.to_owned(), status)));
         }
+        if let (Some((path, kid)), KeyAlg::Encryption(alg)) = (&files.secret, files.alg) {
+            let text = contents(path).map_err(|err| (at("secret_file"), err))?;
+            let made = shared(&text).and_then(|key| {
+                let opening = OpeningKey::secret(alg, files.enc, &key, kid, jose_provider())?;
+                Ok((opening, SealingKey::secret(alg, files.enc, &key, kid, jose_provider())?))
+            });
+            let (opening, sealing) = made.map_err(|err| (at("secret_file"), wrong(path, err)))?;
+            self.opening.insert(name.to_owned(), Arc::new(opening));
+            self.sealing.insert(name.to_owned(), Arc::new(sealing));
+            return Ok(());
+        }
         match (&files.file, &files.certificate, certificate_bytes) {
             (Some(path), certificate_path, certificate) => {
                 let private = contents(path).map_err(|err| (at("file"), err))?;
@@ -137,7 +150,10 @@ impl KeyRing {
                 };
                 match files.alg {
                     KeyAlg::Encryption(alg) => {
-                        let key = OpeningKey::rsa(alg, &private, certificate, &files.kid, jose_provider());
+                        let key = match alg {
+                            Alg::EcdhEs => OpeningKey::p256(&private, certificate, &files.kid, jose_provider()),
+                            alg => OpeningKey::rsa(alg, &private, certificate, &files.kid, jose_provider()),
+                        };
                         self.opening.insert(name.to_owned(), Arc::new(key.map_err(at_fault)?));
                     }
                     KeyAlg::Signature(alg) => {
@@ -152,7 +168,10 @@ impl KeyRing {
                 let KeyAlg::Encryption(alg) = files.alg else { return Ok(()) };
                 match &files.broker {
                     None => {
-                        let key = SealingKey::rsa(alg, files.enc, public, &files.kid, jose_provider());
+                        let key = match alg {
+                            Alg::EcdhEs => SealingKey::p256(files.enc, public, &files.kid, jose_provider()),
+                            alg => SealingKey::rsa(alg, files.enc, public, &files.kid, jose_provider()),
+                        };
                         let key = key.map_err(|err| (at("certificate"), wrong(path, err)))?;
                         self.sealing.insert(name.to_owned(), Arc::new(key));
                     }

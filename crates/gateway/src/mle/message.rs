@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use metrics::counter;
 use parking_lot::Mutex;
 use sealway_exchange::Sessions;
@@ -14,6 +14,7 @@ use sealway_runtime::http::Origin;
 use sealway_runtime::http::notices::Gate;
 use zeroize::Zeroizing;
 
+use super::fields;
 use super::keys::{Recipient, jose_provider};
 use super::opened;
 use super::pool::Overload;
@@ -75,6 +76,8 @@ pub(super) enum SealFault {
 pub(super) struct TokenBody {
     pub(super) body: Vec<u8>,
     pub(super) content_type: &'static str,
+    /// Metadata of the field-level form, where it is in headers.
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Exchange<'_> {
@@ -115,25 +118,22 @@ impl Exchange<'_> {
             }
             Some(fields)
         };
-        let tokens = match &fields {
-            None => vec![body::unwrap(bytes, policy.profile.wrapper(message))?],
-            Some(fields) => fields.iter().map(|field| field.text().to_vec()).collect(),
-        };
         let now_ms = self.authority.now_ms();
-        let mut openings = Vec::with_capacity(tokens.len());
-        for token in &tokens {
-            let opening = core::Opening::begin(token, &policy.profile, message, &self.mle.open, now_ms)?;
-            if message == Message::Request
-                && headers.get_all(KEY_ID).iter().any(|said| said.as_bytes() != opening.wants().kid().as_bytes())
-            {
-                return Err(Refusal::new(Class::Kid, "the header keyId is not the kid of the token").into());
+        let (rest, openings) = match (policy.profile.fle(), fields.as_deref()) {
+            (Some(fle), Some(fields)) => {
+                let begun = fields::begin(self.mle, fle, message, (headers, bytes), fields, now_ms)?;
+                (Some(begun.body), begun.openings)
             }
-            openings.push(opening);
-        }
+            (_, fields) => (None, self.begin_tokens(message, (headers, bytes), fields, now_ms)?),
+        };
+        let shares_key = fields::shares_key(&policy.profile);
         let kids: Vec<String> = openings.iter().map(|opening| opening.wants().kid().to_owned()).collect();
         let mut plaintexts = Vec::with_capacity(kids.len());
-        for guarded in opened::open_all(origin, openings, &self.mle.brokers).await? {
-            let claims = policy.direction == Direction::Inbound && policy.refuses_replays;
+        let opened = opened::open_all(origin, openings, shares_key, &self.mle.brokers).await?;
+        for (index, guarded) in opened.into_iter().enumerate() {
+            // Values of one key have one claim.
+            let is_other = index == 0 || !shares_key;
+            let claims = policy.direction == Direction::Inbound && policy.refuses_replays && is_other;
             let fresh = if claims {
                 let peer = origin.and_then(|origin| origin.client);
                 self.authority.reserve_from(peer, guarded.claim()).await.map_err(Fault::Store)?
@@ -147,14 +147,42 @@ impl Exchange<'_> {
         for kid in kids {
             counter!("sealway_mle_key_uses_total", "kid" => kid).increment(1);
         }
+        // Behind the claims: see `Plaintext::bytes`.
+        let mut plaintexts = plaintexts.into_iter().collect::<Result<Vec<_>, _>>()?;
         self.count("open");
         match fields {
             None => Ok(plaintexts.pop().unwrap_or_default()),
             Some(fields) => {
                 let opened: Vec<_> = fields.into_iter().zip(plaintexts).collect();
+                let bytes = rest.as_ref().map_or(bytes, |rest| rest.as_slice());
                 Ok(body::put_opened(bytes, rules, &opened, policy.scalars)?)
             }
         }
+    }
+
+    /// Checks what is public about the tokens of a message: those of the fields, or the one of the whole body.
+    fn begin_tokens(
+        &self,
+        message: Message,
+        (headers, bytes): (&HeaderMap, &[u8]),
+        fields: Option<&[core::Field]>,
+        now_ms: u64,
+    ) -> Result<Vec<core::Opening>, Refusal> {
+        let profile = &self.mle.policy.profile;
+        let tokens = match fields {
+            None => vec![body::unwrap(bytes, profile.wrapper(message))?],
+            Some(fields) => fields.iter().map(|field| field.text().to_vec()).collect(),
+        };
+        let begin = |token: &Vec<u8>| {
+            let opening = core::Opening::begin(token, profile, message, &self.mle.open, now_ms)?;
+            if message == Message::Request
+                && headers.get(KEY_ID).is_some_and(|said| said.as_bytes() != opening.wants().kid().as_bytes())
+            {
+                return Err(Refusal::new(Class::Kid, "the header keyId is not the kid of the token"));
+            }
+            Ok(opening)
+        };
+        tokens.iter().map(begin).collect()
     }
 
     /// Seals a message to a recipient.
@@ -169,6 +197,7 @@ impl Exchange<'_> {
             Ok::<_, SealFault>(core::seal::seal(plaintext, &policy.profile, message, key, now_ms, randoms, provider)?)
         };
         let wrapper = policy.profile.wrapper(message);
+        let mut headers = Vec::new();
         let sealed = if rules.is_empty() {
             body::wrap(&seal(bytes)?, wrapper)
         } else {
@@ -178,14 +207,20 @@ impl Exchange<'_> {
             if fields.is_empty() {
                 return Err(SealFault::Body(Refusal::new(Class::Json, "no value stands at a configured path")));
             }
-            let fields = fields.into_iter().map(|field| seal(field.text()).map(|token| (field, token)));
-            let fields = fields.collect::<Result<Vec<_>, _>>()?;
+            let fields = if policy.profile.fle().is_some() {
+                let sealed = fields::seal(&policy.profile, message, fields, key)?;
+                headers = sealed.headers;
+                sealed.fields
+            } else {
+                let fields = fields.into_iter().map(|field| seal(field.text()).map(|token| (field, token.into())));
+                fields.collect::<Result<Vec<_>, _>>()?
+            };
             body::put_sealed(bytes, rules, &fields).map_err(SealFault::Body)?
         };
         counter!("sealway_mle_key_uses_total", "kid" => key.kid().to_owned()).increment(1);
         self.count("seal");
         let is_bare = rules.is_empty() && wrapper == Wrapper::Bare;
-        Ok(TokenBody { body: sealed, content_type: if is_bare { BARE_TYPES[0] } else { "application/json" } })
+        Ok(TokenBody { body: sealed, content_type: if is_bare { BARE_TYPES[0] } else { "application/json" }, headers })
     }
 
     /// Sets the header in which Visa expects the name of the key; a request without a body has it too, for its answer.

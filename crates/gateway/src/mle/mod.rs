@@ -2,6 +2,7 @@
 //! between an unchanged service and the scheme (outbound). `spec/mle.md` has the messages; this module has the exchange around them.
 
 mod broker;
+mod fields;
 mod keys;
 mod message;
 mod opened;
@@ -246,6 +247,9 @@ impl Exchange<'_> {
         timing.lap("open");
         of_plaintext(&mut parts.headers, plaintext.is_some().then_some(&self.forward.policy.content_type));
         let was_opened = plaintext.is_some();
+        if was_opened {
+            fields::forget(&mut parts.headers, &self.mle.policy.profile);
+        }
         let answer = self.ask(parts, plaintext.map(Bytes::from_owner), was_opened, is_trusted).await?;
         let (mut parts, body) = answer.into_parts();
         timing.lap("upstream");
@@ -257,7 +261,7 @@ impl Exchange<'_> {
             return Ok(Response::from_parts(parts, full(body)));
         };
         let sealed = self.seal(Message::Answer, &body, recipient).map_err(|err| Fault::Unsealable(err.to_string()))?;
-        of_token(&mut parts.headers, &sealed);
+        self.of_token(&mut parts.headers, &sealed);
         timing.lap("seal");
         Ok(Response::from_parts(parts, full(sealed.body)))
     }
@@ -281,7 +285,7 @@ impl Exchange<'_> {
                 SealFault::Body(refusal) => Fault::Refused(refusal),
                 err => Fault::Unsealable(err.to_string()),
             })?;
-            of_token(&mut parts.headers, &sealed);
+            self.of_token(&mut parts.headers, &sealed);
             Some(sealed.body.into())
         };
         timing.lap("seal");
@@ -300,6 +304,7 @@ impl Exchange<'_> {
             fault => fault,
         })?;
         of_plaintext(&mut parts.headers, Some(&self.forward.policy.content_type));
+        fields::forget(&mut parts.headers, &self.mle.policy.profile);
         timing.lap("open");
         Ok(Response::from_parts(parts, full(Bytes::from_owner(opened))))
     }
@@ -352,6 +357,14 @@ impl Exchange<'_> {
         Ok(Response::from_parts(parts, body.into()))
     }
 
+    /// Makes headers those of a token.
+    fn of_token(&self, headers: &mut HeaderMap, sealed: &TokenBody) {
+        of_body(headers);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(sealed.content_type));
+        fields::forget(headers, &self.mle.policy.profile);
+        headers.extend(sealed.headers.iter().cloned());
+    }
+
     /// Answers a rejected message. Whatever was wrong with a token, the answer is the same.
     fn reject(&self, fault: Fault) -> Response<Body> {
         match fault {
@@ -386,12 +399,6 @@ fn of_plaintext(headers: &mut HeaderMap, content_type: Option<&HeaderValue>) {
     if let Some(content_type) = content_type {
         headers.insert(CONTENT_TYPE, content_type.clone());
     }
-}
-
-/// Makes headers those of a token.
-fn of_token(headers: &mut HeaderMap, sealed: &TokenBody) {
-    of_body(headers);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(sealed.content_type));
 }
 
 /// Removes the headers that describe another body.

@@ -44,6 +44,8 @@ registered! {
         RsaOaep256 = "RSA-OAEP-256";
         /// RSAES-OAEP with SHA-1 and MGF1 with SHA-1 (RFC 7518 section 4.3).
         RsaOaep = "RSA-OAEP";
+        /// RSAES-OAEP with SHA-512 and MGF1 with SHA-512 (IANA's registry of JOSE; no profile of JWE has it by default).
+        RsaOaep512 = "RSA-OAEP-512";
         /// Ephemeral-static ECDH on P-256, whose result is the content key (RFC 7518 section 4.6).
         EcdhEs = "ECDH-ES";
         /// The shared key is the content key (RFC 7518 section 4.5).
@@ -91,7 +93,7 @@ pub const CEK_LEN_MAX: usize = 64;
 impl Alg {
     /// Returns whether the encrypted key is made with an RSA public key.
     pub fn is_rsa(self) -> bool {
-        matches!(self, Alg::RsaOaep256 | Alg::RsaOaep)
+        matches!(self, Alg::RsaOaep256 | Alg::RsaOaep | Alg::RsaOaep512)
     }
 
     /// Returns whether the encrypted key of a token must be empty (RFC 7516 section 5.2 step 10).

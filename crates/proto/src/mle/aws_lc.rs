@@ -7,20 +7,21 @@ use core::fmt;
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
-    self, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey, UnboundCipherKey,
+    self, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, PaddedBlockDecryptingKey,
+    PaddedBlockEncryptingKey, UnboundCipherKey,
 };
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::key_wrap::{self, AesKek, KeyWrap};
 use aws_lc_rs::rsa::{
-    OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepAlgorithm, OaepPrivateDecryptingKey, OaepPublicEncryptingKey,
-    PrivateDecryptingKey, PublicEncryptingKey,
+    OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OAEP_SHA512_MGF1SHA512, OaepAlgorithm, OaepPrivateDecryptingKey,
+    OaepPublicEncryptingKey, PrivateDecryptingKey, PublicEncryptingKey,
 };
 use aws_lc_rs::{constant_time, hmac};
 use zeroize::Zeroizing;
 
 use super::algorithm::{Alg, CEK_LEN_MAX, Enc};
-use super::crypto::{AesWrap, CryptoFailure, JoseProvider, RsaPrivate, Unwrap, Wrap};
+use super::crypto::{AesWrap, CryptoFailure, JoseProvider, P256Private, RsaPrivate, Unwrap, Wrap};
 use crate::crypto::Provider;
 use crate::crypto::aws_lc::AwsLc;
 
@@ -163,6 +164,16 @@ impl JoseProvider for AwsLcJose {
         mac.as_ref().get(..enc.tag_len()).map(<[u8]>::to_vec).ok_or(CryptoFailure)
     }
 
+    fn encrypt_blocks(&self, key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), CryptoFailure> {
+        let key = UnboundCipherKey::new(&cipher::AES_128, key).and_then(EncryptingKey::cbc).map_err(failed)?;
+        key.less_safe_encrypt(data, EncryptionContext::Iv128(cbc_iv(iv)?)).map(|_| ()).map_err(failed)
+    }
+
+    fn decrypt_blocks(&self, key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), CryptoFailure> {
+        let key = UnboundCipherKey::new(&cipher::AES_128, key).and_then(DecryptingKey::cbc).map_err(failed)?;
+        key.decrypt(data, DecryptionContext::Iv128(cbc_iv(iv)?)).map(|_| ()).map_err(failed)
+    }
+
     fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailure> {
         let key = PrivateDecryptingKey::from_pkcs8(pkcs8).map_err(failed)?;
         let public = key.public_key();
@@ -173,6 +184,11 @@ impl JoseProvider for AwsLcJose {
     fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailure> {
         let key = PublicEncryptingKey::from_der(spki).map_err(failed)?;
         Ok(Box::new(Oaep { oaep: oaep(alg)?, key: OaepPublicEncryptingKey::new(key).map_err(failed)? }))
+    }
+
+    fn p256_private(&self, scalar: &[u8; 32]) -> Result<Box<dyn P256Private>, CryptoFailure> {
+        let public = *AwsLc.p256_from_scalar(scalar).map_err(failed)?.public();
+        Ok(Box::new(Static { scalar: Zeroizing::new(*scalar), public }))
     }
 
     fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailure> {
@@ -187,6 +203,7 @@ fn oaep(alg: Alg) -> Result<&'static OaepAlgorithm, CryptoFailure> {
     match alg {
         Alg::RsaOaep256 => Ok(&OAEP_SHA256_MGF1SHA256),
         Alg::RsaOaep => Ok(&OAEP_SHA1_MGF1SHA1),
+        Alg::RsaOaep512 => Ok(&OAEP_SHA512_MGF1SHA512),
         _ => Err(CryptoFailure),
     }
 }
@@ -222,6 +239,26 @@ impl Wrap for Oaep {
         let len = self.key.encrypt(self.oaep, cek, &mut out, None).map_err(failed)?.len();
         out.truncate(len);
         Ok(out)
+    }
+}
+
+/// A private key that agrees more than once. The library's own object is used up by one agreement.
+struct Static {
+    scalar: Zeroizing<[u8; 32]>,
+    public: [u8; 65],
+}
+
+impl Unwrap for Static {
+    fn unwrap_key(&self, point: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let peer = AwsLc.p256_public(point).ok()?;
+        let secret = AwsLc.p256_from_scalar(&self.scalar).ok()?.agree(peer).ok()?;
+        Some(Zeroizing::new(secret.to_vec()))
+    }
+}
+
+impl P256Private for Static {
+    fn public_point(&self) -> [u8; 65] {
+        self.public
     }
 }
 

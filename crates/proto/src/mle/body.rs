@@ -90,6 +90,13 @@ impl FieldRule {
         Ok(FieldRule { from, to, field: field.map(String::from) })
     }
 
+    /// Returns the path of the object around a token.
+    pub(super) fn around(&self, field: &Field) -> Vec<At<'_>> {
+        let mut path = self.from.at(field.index);
+        path.pop();
+        path
+    }
+
     /// Returns the number of elements that `[*]` names, 1 without one, and 0 if the array is absent.
     fn count(&self, text: &Text<'_>, each_max: usize) -> Result<usize, Refusal> {
         let Some(array) = self.from.array() else { return Ok(1) };
@@ -108,7 +115,7 @@ impl FieldRule {
 /// A value that a rule found, to be opened or sealed. Its text is wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Field {
-    rule: usize,
+    pub(super) rule: usize,
     index: usize,
     text: Zeroizing<Vec<u8>>,
 }
@@ -126,37 +133,67 @@ impl core::fmt::Debug for Field {
     }
 }
 
+/// Values in a body, and whether a value stands in clear at the target of a rule that has none.
+struct Collection {
+    fields: Vec<Field>,
+    is_target_in_clear: bool,
+}
+
 fn collect(
     body: &[u8],
     rules: &[FieldRule],
     each_max: usize,
     mut take: impl FnMut(&Text<'_>, &core::ops::Range<usize>) -> Result<Zeroizing<Vec<u8>>, Refusal>,
-) -> Result<Vec<Field>, Refusal> {
+) -> Result<Collection, Refusal> {
     let text = Text::parse(body)?;
     // All arrays are counted before anything is taken.
     let counts = rules.iter().map(|rule| rule.count(&text, each_max)).collect::<Result<Vec<_>, _>>()?;
-    let mut fields = Vec::new();
+    let mut collected = Collection { fields: Vec::new(), is_target_in_clear: false };
     for (number, (rule, count)) in rules.iter().zip(counts).enumerate() {
         for index in 0..count {
-            if let Some(value) = find(&text, &rule.from.at(index))? {
-                fields.push(Field { rule: number, index, text: take(&text, &value)? });
+            match find(&text, &rule.from.at(index))? {
+                Some(value) => {
+                    collected.fields.push(Field { rule: number, index, text: take(&text, &value)? });
+                }
+                // The root is there in every body.
+                None if rule.to.is_root() => {}
+                None => collected.is_target_in_clear |= find(&text, &rule.to.at(index))?.is_some(),
             }
         }
     }
-    Ok(fields)
+    Ok(collected)
 }
 
-/// Finds the tokens in a body. An absent path has none.
+/// A sealed value: what stands in the place of the plaintext, and members that go beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The token, or the value of the field-level form.
+    pub value: String,
+    /// Names and values of further members; none for a token.
+    pub beside: Vec<(String, String)>,
+}
+
+impl From<String> for Envelope {
+    fn from(token: String) -> Envelope {
+        Envelope { value: token, beside: Vec::new() }
+    }
+}
+
+/// Finds the tokens in a body. An absent path has none; a body without any token is one in clear.
 ///
 /// # Errors
-/// [`Class::Json`] if the body is not JSON, a configured member is there twice, or what is at a path is not a string;
-/// [`Class::Size`] for more than `each_max` elements.
+/// [`Class::Json`] if the body is not JSON, a configured member is there twice, what is at a path is not a string, or a body with a
+/// token has a value in clear where the plaintext of an absent one goes; [`Class::Size`] for more than `each_max` elements.
 pub fn find_sealed(body: &[u8], rules: &[FieldRule], each_max: usize) -> Result<Vec<Field>, Refusal> {
-    collect(body, rules, each_max, |text, value| {
+    let collected = collect(body, rules, each_max, |text, value| {
         let token =
             text.string(value).ok_or_else(|| Refusal::new(Class::Json, "the value at a path is not a token"))?;
         Ok(Zeroizing::new(token.as_bytes().to_vec()))
-    })
+    })?;
+    if collected.is_target_in_clear && !collected.fields.is_empty() {
+        return Err(Refusal::new(Class::Json, "a value stands in clear at a target path, beside tokens at others"));
+    }
+    Ok(collected.fields)
 }
 
 /// Finds the values in a body that are to be sealed. An absent path has none.
@@ -164,14 +201,15 @@ pub fn find_sealed(body: &[u8], rules: &[FieldRule], each_max: usize) -> Result<
 /// # Errors
 /// As [`find_sealed`]; [`Class::Json`] for a value that is no object and no array with [`Scalars::Refuse`].
 pub fn find_plain(body: &[u8], rules: &[FieldRule], each_max: usize, scalars: Scalars) -> Result<Vec<Field>, Refusal> {
-    collect(body, rules, each_max, |text, value| {
+    let collected = collect(body, rules, each_max, |text, value| {
         let is_scalar = !text.is_object(value) && !text.is_array(value);
         match (scalars, text.string(value)) {
             (Scalars::Refuse, _) if is_scalar => Err(Refusal::new(Class::Json, "a value to be sealed is a scalar")),
             (Scalars::Raw, Some(string)) => Ok(Zeroizing::new(string.as_bytes().to_vec())),
             _ => Ok(Zeroizing::new(text.at(value).as_bytes().to_vec())),
         }
-    })
+    })?;
+    Ok(collected.fields)
 }
 
 /// Puts plaintexts in the place of tokens: each with the field that [`find_sealed`] returned, in its order. An object is merged into
@@ -236,18 +274,25 @@ fn put_value(body: &[u8], from: &[At<'_>], to: &[At<'_>], value: &[u8]) -> Resul
     }
 }
 
-/// Puts tokens in the place of values: each with the field that [`find_plain`] returned, in its order.
+/// Puts tokens in the place of values: each with the field that [`find_plain`] returned, in its order. Members beside a token need a
+/// rule with a name for it.
 ///
 /// # Errors
 /// [`Class::Json`] if a value stands where a token goes.
-pub fn put_sealed(body: &[u8], rules: &[FieldRule], sealed: &[(Field, String)]) -> Result<Vec<u8>, Refusal> {
+pub fn put_sealed(body: &[u8], rules: &[FieldRule], sealed: &[(Field, Envelope)]) -> Result<Vec<u8>, Refusal> {
     let mut body: Body = Zeroizing::new(body.to_vec());
-    for (field, token) in sealed {
+    for (field, sealed) in sealed {
         let Some(rule) = rules.get(field.rule) else { continue };
         let (from, to) = (rule.from.at(field.index), rule.to.at(field.index));
-        let token = Value::from(token.as_str());
+        let token = Value::from(sealed.value.as_str());
         let alone = match &rule.field {
-            Some(name) => format!("{{{}:{token}}}", Value::from(name.as_str())),
+            Some(name) => {
+                let beside = sealed.beside.iter().map(|(name, value)| (name, Value::from(value.as_str())));
+                let members = [(name, token)].into_iter().chain(beside);
+                let members: Vec<_> =
+                    members.map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
+                format!("{{{}}}", members.join(","))
+            }
             None => format!("{token}"),
         };
         if from == to {
@@ -293,7 +338,7 @@ mod tests {
         let fields = find_plain(body.as_bytes(), &rules, EACH_MAX_DEFAULT, scalars).map_err(|err| err.kind())?;
         let token = |field: Field| {
             let token = String::from("T") + core::str::from_utf8(field.text()).unwrap();
-            (field, token)
+            (field, Envelope::from(token))
         };
         let fields: Vec<_> = fields.into_iter().map(token).collect();
         let body = put_sealed(body.as_bytes(), &rules, &fields).map_err(|err| err.kind())?;
@@ -373,6 +418,28 @@ mod tests {
             (r#"{"enc":"T1} {"}"#, [("$.enc", "$.pan", None)]),
         ] {
             assert_eq!(opened(body, &list, Scalars::Json), Err(Class::Json), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_field_in_clear_beside_a_token_at_another_path_is_rejected() {
+        let list = [("$.secret.enc", "$.card", None), ("$.l[*].enc", "$.l[*].pan", None), ("$.who.enc", "$.who", None)];
+        for body in [
+            r#"{"l":[{"enc":"T1"}],"card":{"pan":2}}"#,
+            r#"{"l":[{"enc":"T1"}],"card":null}"#,
+            r#"{"l":[{"enc":"T1"},{"pan":2}]}"#,
+            r#"{"secret":{"enc":"T{}"},"l":[{"id":0},{"pan":2}]}"#,
+            r#"{"secret":{"enc":"T{}"},"who":{"name":"x"}}"#,
+        ] {
+            assert_eq!(opened(body, &list, Scalars::Json), Err(Class::Json), "{body}");
+        }
+        // Optional fields may be absent, and a body in clear is for the caller to judge.
+        for (body, expected) in [
+            (r#"{"secret":{"enc":"T{}"},"l":[{"id":0}]}"#, r#"{"l":[{"id":0}],"card":{}}"#),
+            (r#"{"l":[{"enc":"T1"},{"id":0}]}"#, r#"{"l":[{"pan":1},{"id":0}]}"#),
+            (r#"{"card":{"pan":2},"who":{}}"#, r#"{"card":{"pan":2},"who":{}}"#),
+        ] {
+            assert_eq!(opened(body, &list, Scalars::Json).as_deref(), Ok(expected), "{body}");
         }
     }
 

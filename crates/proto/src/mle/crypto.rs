@@ -47,17 +47,36 @@ pub trait JoseProvider: Send + Sync + fmt::Debug {
         data: &mut Vec<u8>,
     ) -> Result<Vec<u8>, CryptoFailure>;
 
-    /// Loads an RSA private key from its PKCS#8 form, for `RSA-OAEP-256` or `RSA-OAEP`.
+    /// Encrypts whole blocks in place by AES-128-CBC, without padding and without integrity: for the field-level form alone.
+    ///
+    /// # Errors
+    /// [`CryptoFailure`] unless key and IV have 16 bytes and `data` is whole blocks.
+    fn encrypt_blocks(&self, key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), CryptoFailure>;
+
+    /// Decrypts whole blocks in place by AES-128-CBC; the reverse of [`JoseProvider::encrypt_blocks`]. Its time depends on the
+    /// number of blocks alone.
+    ///
+    /// # Errors
+    /// As [`JoseProvider::encrypt_blocks`].
+    fn decrypt_blocks(&self, key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), CryptoFailure>;
+
+    /// Loads an RSA private key from its PKCS#8 form, for an `alg` of RSA-OAEP.
     ///
     /// # Errors
     /// [`CryptoFailure`] if it is not such a key, has fewer than 2048 or more than 8192 bits, or `alg` is another one.
     fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailure>;
 
-    /// Loads an RSA public key from its SubjectPublicKeyInfo, for `RSA-OAEP-256` or `RSA-OAEP`.
+    /// Loads an RSA public key from its SubjectPublicKeyInfo, for an `alg` of RSA-OAEP.
     ///
     /// # Errors
     /// As [`JoseProvider::rsa_private`].
     fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailure>;
+
+    /// Loads a private key on P-256 from its scalar. It unwraps an ephemeral point (`0x04 || X || Y`) into the shared secret.
+    ///
+    /// # Errors
+    /// [`CryptoFailure`] if the scalar is zero or not below the group's order.
+    fn p256_private(&self, scalar: &[u8; 32]) -> Result<Box<dyn P256Private>, CryptoFailure>;
 
     /// Expands a key of AES key wrap (RFC 3394) of 16 or 32 bytes.
     ///
@@ -88,6 +107,12 @@ pub trait RsaPrivate: Unwrap {
     /// # Errors
     /// [`CryptoFailure`] if the library is out of memory.
     fn public_spki(&self) -> Result<Vec<u8>, CryptoFailure>;
+}
+
+/// A private key on P-256 in memory. What it unwraps is an ephemeral point, which is checked to be on the curve.
+pub trait P256Private: Unwrap {
+    /// Returns its public half, `0x04 || X || Y`.
+    fn public_point(&self) -> [u8; 65];
 }
 
 /// A shared key of AES key wrap, which works both ways.

@@ -12,8 +12,10 @@ use zeroize::Zeroizing;
 
 use super::algorithm::{Alg, Enc};
 use super::crypto::{AesWrap, CryptoFailure, JoseProvider, Unwrap, Wrap};
+use super::ec;
 use super::kid::{self, KidSource};
-use super::load::{KeyError, Public, private_pkcs8, rsa_defect};
+use super::load::{KeyError, Numbers, Public, private_pkcs8, rsa_defect};
+use crate::crypto::Provider;
 
 /// A key that opens tokens.
 pub struct OpeningKey {
@@ -56,6 +58,28 @@ impl OpeningKey {
         OpeningKey::of_public(alg, &public, kid, provider, OpeningMaterial::Local(key))
     }
 
+    /// Loads a private key on P-256 for `ECDH-ES`, PKCS#8 or SEC 1, PEM or DER. Its certificate, or its public key, is needed for names
+    /// that derive from it, and for tokens with `x5t#S256`.
+    ///
+    /// # Errors
+    /// [`KeyError`]; [`KeyError::CertificateAbsent`] for a name that is derived and no public key.
+    pub fn p256(
+        private: &[u8],
+        certificate: Option<&[u8]>,
+        kid: &KidSource,
+        provider: &dyn JoseProvider,
+    ) -> Result<OpeningKey, KeyError> {
+        let key = provider.p256_private(&*ec::scalar(private)?).map_err(|_| KeyError::Der)?;
+        let point = key.public_point();
+        let material = OpeningMaterial::Local(key);
+        match (certificate.map(Public::load).transpose()?, kid) {
+            (Some(public), _) if public.numbers != Numbers::P256(point) => Err(KeyError::Mismatch),
+            (Some(public), _) => OpeningKey::of_public(Alg::EcdhEs, &public, kid, provider, material),
+            (None, KidSource::Fixed(kid)) => OpeningKey::shared(Alg::EcdhEs, None, kid, material),
+            (None, _) => Err(KeyError::CertificateAbsent),
+        }
+    }
+
     /// Creates a key whose private half another component holds. `public` is its certificate or its public key, PEM or DER.
     ///
     /// # Errors
@@ -67,7 +91,11 @@ impl OpeningKey {
         provider: &dyn JoseProvider,
     ) -> Result<OpeningKey, KeyError> {
         check_rsa(alg)?;
-        OpeningKey::of_public(alg, &Public::load(public)?, kid, provider, OpeningMaterial::External)
+        let public = Public::load(public)?;
+        if !matches!(public.numbers, Numbers::Rsa { .. }) {
+            return Err(KeyError::Kind);
+        }
+        OpeningKey::of_public(alg, &public, kid, provider, OpeningMaterial::External)
     }
 
     fn of_public(
@@ -104,6 +132,20 @@ impl OpeningKey {
         OpeningKey::shared(Alg::Dir, Some(enc), kid, OpeningMaterial::Direct(content_key(enc, key)?))
     }
 
+    /// Creates a key of `dir`, for this `enc` alone, or of AES key wrap.
+    ///
+    /// # Errors
+    /// As [`OpeningKey::aes_wrap`].
+    pub fn secret(
+        alg: Alg,
+        enc: Enc,
+        key: &[u8],
+        kid: &str,
+        provider: &dyn JoseProvider,
+    ) -> Result<OpeningKey, KeyError> {
+        if alg == Alg::Dir { OpeningKey::direct(enc, key, kid) } else { OpeningKey::aes_wrap(alg, key, kid, provider) }
+    }
+
     fn shared(alg: Alg, enc: Option<Enc>, kid: &str, material: OpeningMaterial) -> Result<OpeningKey, KeyError> {
         let kid = kid::check(kid.to_string())?;
         Ok(OpeningKey { kid, alg, enc, material, modulus_len: 0, certificate_sha256: None })
@@ -124,8 +166,8 @@ impl OpeningKey {
         matches!(self.material, OpeningMaterial::External)
     }
 
-    /// Performs the private operation, which blocks: some 700 µs for RSA-2048. `None` if the encrypted key does not decrypt, or
-    /// the key is external; the caller goes on with `None` all the same, so that time and answer do not differ.
+    /// Performs the private operation, which blocks: some 700 µs for RSA-2048. With `ECDH-ES` the encrypted key is the ephemeral point,
+    /// and the result the shared secret. `None` if the encrypted key does not decrypt, the point is not on the curve, or the key is external; the caller goes on with `None` all the same, so that time and answer do not differ.
     pub fn unwrap_key(&self, encrypted_key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         match &self.material {
             OpeningMaterial::Local(key) => key.unwrap_key(encrypted_key),
@@ -135,10 +177,10 @@ impl OpeningKey {
     }
 
     /// Returns the length that the encrypted key of a token must have, in bytes.
-    pub(super) fn encrypted_key_len(&self, enc: Enc) -> usize {
+    pub(super) fn encrypted_key_len(&self, cek_len: usize) -> usize {
         match self.alg {
-            Alg::RsaOaep256 | Alg::RsaOaep => self.modulus_len,
-            Alg::A128Kw | Alg::A256Kw => enc.cek_len() + 8,
+            Alg::RsaOaep256 | Alg::RsaOaep | Alg::RsaOaep512 => self.modulus_len,
+            Alg::A128Kw | Alg::A256Kw => cek_len + 8,
             Alg::Dir | Alg::EcdhEs => 0,
         }
     }
@@ -190,8 +232,18 @@ pub struct SealingKey {
     public: Option<Public>,
 }
 
+/// The content key of one token.
+pub(super) struct ContentKey {
+    pub(super) cek: Zeroizing<Vec<u8>>,
+    pub(super) encrypted_key: Vec<u8>,
+    /// The ephemeral public key of `ECDH-ES`, `0x04 || X || Y`.
+    pub(super) ephemeral: Option<[u8; 65]>,
+}
+
 enum SealingMaterial {
     Wrap(Box<dyn Wrap>),
+    /// The recipient's point, checked to be on the curve.
+    P256([u8; 65]),
     Direct(Zeroizing<Vec<u8>>),
 }
 
@@ -209,6 +261,9 @@ impl SealingKey {
     ) -> Result<SealingKey, KeyError> {
         check_rsa(alg)?;
         let public = Public::load(public)?;
+        if !matches!(public.numbers, Numbers::Rsa { .. }) {
+            return Err(KeyError::Kind);
+        }
         let kid = kid.derive(&public, provider.base())?;
         let wrap = provider.rsa_public(alg, &public.spki).map_err(|_| KeyError::Der)?;
         Ok(SealingKey { kid, alg, enc, material: SealingMaterial::Wrap(wrap), public: Some(public) })
@@ -238,6 +293,36 @@ impl SealingKey {
         Ok(SealingKey { kid: kid::check(kid.to_string())?, alg: Alg::Dir, enc, material, public: None })
     }
 
+    /// Creates a key of `dir` or of AES key wrap.
+    ///
+    /// # Errors
+    /// As [`SealingKey::aes_wrap`].
+    pub fn secret(
+        alg: Alg,
+        enc: Enc,
+        key: &[u8],
+        kid: &str,
+        provider: &dyn JoseProvider,
+    ) -> Result<SealingKey, KeyError> {
+        match alg {
+            Alg::Dir => SealingKey::direct(enc, key, kid),
+            alg => SealingKey::aes_wrap(alg, enc, key, kid, provider),
+        }
+    }
+
+    /// Loads the recipient's certificate or public key on P-256, PEM or DER, for `ECDH-ES`.
+    ///
+    /// # Errors
+    /// [`KeyError`]; [`KeyError::Der`] for a point that is not on the curve.
+    pub fn p256(enc: Enc, public: &[u8], kid: &KidSource, provider: &dyn JoseProvider) -> Result<SealingKey, KeyError> {
+        let public = Public::load(public)?;
+        let Numbers::P256(point) = public.numbers else { return Err(KeyError::Kind) };
+        provider.base().p256_public(&point).map_err(|_| KeyError::Der)?;
+        let kid = kid.derive(&public, provider.base())?;
+        let material = SealingMaterial::P256(point);
+        Ok(SealingKey { kid, alg: Alg::EcdhEs, enc, material, public: Some(public) })
+    }
+
     /// Returns the recipient's name of the key.
     pub fn kid(&self) -> &str {
         &self.kid
@@ -254,10 +339,19 @@ impl SealingKey {
     }
 
     /// Returns the content key of one token and its encrypted form. `fresh` is a random key of the right length.
-    pub(super) fn content_key(&self, fresh: &[u8]) -> Result<(Zeroizing<Vec<u8>>, Vec<u8>), CryptoFailure> {
+    pub(super) fn content_key(&self, fresh: &[u8], provider: &dyn Provider) -> Result<ContentKey, CryptoFailure> {
+        let key = |cek, encrypted_key| ContentKey { cek, encrypted_key, ephemeral: None };
         match &self.material {
-            SealingMaterial::Wrap(key) => Ok((Zeroizing::new(fresh.to_vec()), key.wrap_key(fresh)?)),
-            SealingMaterial::Direct(key) => Ok((key.clone(), Vec::new())),
+            SealingMaterial::Wrap(wrap) => Ok(key(Zeroizing::new(fresh.to_vec()), wrap.wrap_key(fresh)?)),
+            SealingMaterial::Direct(cek) => Ok(key(cek.clone(), Vec::new())),
+            SealingMaterial::P256(point) => {
+                let failed = |_| CryptoFailure;
+                let private = provider.p256_generate().map_err(failed)?;
+                let ephemeral = Some(*private.public());
+                let secret = private.agree(provider.p256_public(point).map_err(failed)?).map_err(failed)?;
+                let cek = ec::derive(secret.as_slice(), self.enc, (&[], &[]), provider);
+                Ok(ContentKey { cek, encrypted_key: Vec::new(), ephemeral })
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::compact;
 use super::header::KID_LEN_MAX;
-use super::load::{Certificate, KeyError, Public};
+use super::load::{Certificate, KeyError, Numbers, Public};
 use crate::crypto::Provider;
 
 /// The source of a key's name.
@@ -65,10 +65,21 @@ pub(super) fn certificate_sha256(certificate: &Certificate, provider: &dyn Provi
 
 /// Computes the thumbprint of RFC 7638 section 3.3: the required members in lexical order, without white space.
 fn jwk_thumbprint(key: &Public, provider: &dyn Provider) -> [u8; 32] {
-    let (n, e) = (compact::encode(&key.modulus), compact::encode(&key.exponent));
-    provider.sha256(&[format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#).as_bytes()])
+    let json = match &key.numbers {
+        Numbers::Rsa { modulus, exponent } => {
+            let (n, e) = (compact::encode(modulus), compact::encode(exponent));
+            format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#)
+        }
+        Numbers::P256([_, coordinates @ ..]) => {
+            let (x, y) = coordinates.split_at(32);
+            let (x, y) = (compact::encode(x), compact::encode(y));
+            format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)
+        }
+    };
+    provider.sha256(&[json.as_bytes()])
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Writes bytes in lower-case hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,7 @@
-//! Key material from PEM or DER: RSA private keys, public keys and certificates. SPEC mle.md#keys
+//! Key material from PEM or DER: private keys, public keys and certificates of RSA and of P-256, and shared keys. SPEC mle.md#keys
 
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -10,6 +11,7 @@ use zeroize::Zeroizing;
 
 use super::algorithm::{Alg, JwsAlg};
 use super::der::{BIT_STRING, Der, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, unsigned};
+use super::ec::{self, EC_PUBLIC_KEY, POINT_LEN};
 
 /// Largest input of a key, in bytes.
 pub const KEY_FILE_LEN_MAX: usize = 64 * 1024;
@@ -46,9 +48,12 @@ pub enum KeyError {
     /// The DER is not a key or a certificate of a known form.
     #[error("the DER is not of the form that is due")]
     Der,
-    /// The key is not an RSA key for encryption.
-    #[error("the key is not an RSA key (rsaEncryption)")]
+    /// The key is not of the kind that its algorithm needs.
+    #[error("the key is not of its algorithm's kind: RSA (rsaEncryption), or EC for ECDH-ES")]
     Kind,
+    /// The key is on another curve than P-256, or its curve is not named.
+    #[error("the key is not on the curve P-256 (prime256v1)")]
+    Curve,
     /// The modulus is too short or too long.
     #[error("the RSA key has {0} bits; {RSA_BITS_MIN} to {RSA_BITS_MAX} are taken")]
     Bits(usize),
@@ -64,12 +69,12 @@ pub enum KeyError {
     /// The algorithm does not belong to this kind of signing key.
     #[error("{0} is not an algorithm of this kind of key")]
     JwsAlgorithm(JwsAlg),
-    /// The key is not a key on P-256.
-    #[error("the key is not one on P-256, in PKCS#8 if it is private")]
-    Curve,
     /// A shared key has a length that is not its algorithm's.
     #[error("the shared key has {0} bytes, and its algorithm needs {1}")]
     SharedLength(usize, usize),
+    /// A shared key is not base64.
+    #[error("a shared key is base64 with padding (RFC 4648 section 4), and nothing else in its file")]
+    SharedText,
     /// The certificate is not that of the private key.
     #[error("the certificate is not that of the private key")]
     Mismatch,
@@ -87,13 +92,23 @@ pub enum KeyError {
     SerialNumber,
 }
 
-/// A public RSA key and what its certificate says, if it came in one.
+/// A public key and what its certificate says, if it came in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Public {
     pub(super) spki: Vec<u8>,
-    pub(super) modulus: Vec<u8>,
-    pub(super) exponent: Vec<u8>,
+    pub(super) numbers: Numbers,
     pub(super) certificate: Option<Certificate>,
+}
+
+/// The numbers of a public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    Rsa {
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
+    /// A point on P-256, not yet checked to be on the curve.
+    P256([u8; POINT_LEN]),
 }
 
 /// The facts of a certificate that this crate uses. Whether it is trusted is decided elsewhere.
@@ -155,14 +170,18 @@ impl Public {
 
     /// Reads and checks a SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7).
     pub(super) fn spki(der: &[u8]) -> Result<Public, KeyError> {
-        let (algorithm, key) = spki(der).ok_or(KeyError::Der)?;
-        // Not RSASSA-PSS keys (1.2.840.113549.1.1.10): those sign.
-        if algorithm != RSA_ENCRYPTION {
-            return Err(KeyError::Kind);
-        }
-        let (modulus, exponent) = rsa_public(key).ok_or(KeyError::Der)?;
-        check_rsa(modulus, exponent)?;
-        Ok(Public { spki: der.to_vec(), modulus: modulus.to_vec(), exponent: exponent.to_vec(), certificate: None })
+        let (mut algorithm, key) = spki(der).ok_or(KeyError::Der)?;
+        let numbers = match algorithm.take(OID) {
+            // Not RSASSA-PSS keys (1.2.840.113549.1.1.10): those sign.
+            Some(RSA_ENCRYPTION) => {
+                let (modulus, exponent) = rsa_public(key).ok_or(KeyError::Der)?;
+                check_rsa(modulus, exponent)?;
+                Numbers::Rsa { modulus: modulus.to_vec(), exponent: exponent.to_vec() }
+            }
+            Some(EC_PUBLIC_KEY) => Numbers::P256(ec::point(algorithm, key)?),
+            _ => return Err(KeyError::Kind),
+        };
+        Ok(Public { spki: der.to_vec(), numbers, certificate: None })
     }
 
     /// Returns the key with its certificate, if there is one.
@@ -172,8 +191,7 @@ impl Public {
     pub(super) fn with_certificate(self, certificate: Option<&[u8]>) -> Result<Public, KeyError> {
         let Some(certificate) = certificate else { return Ok(self) };
         let from = Public::load(certificate)?;
-        let is_same = from.modulus == self.modulus && from.exponent == self.exponent;
-        if is_same { Ok(from) } else { Err(KeyError::Mismatch) }
+        if from.numbers == self.numbers { Ok(from) } else { Err(KeyError::Mismatch) }
     }
 
     /// Returns the SubjectPublicKeyInfo in DER.
@@ -181,9 +199,20 @@ impl Public {
         &self.spki
     }
 
-    /// Returns the length of the modulus in bytes, which is that of an encrypted key.
+    /// Returns the length of the modulus in bytes, which is that of an encrypted key; 0 for a key on P-256.
     pub fn modulus_len(&self) -> usize {
-        self.modulus.len()
+        match &self.numbers {
+            Numbers::Rsa { modulus, .. } => modulus.len(),
+            Numbers::P256(_) => 0,
+        }
+    }
+
+    /// Returns the kind of the key, for people.
+    pub fn kind(&self) -> String {
+        match &self.numbers {
+            Numbers::Rsa { modulus, .. } => format!("RSA, {} bits", modulus.len() * 8),
+            Numbers::P256(_) => "EC, P-256".to_owned(),
+        }
     }
 
     /// Returns the certificate that the key came in.
@@ -236,10 +265,10 @@ fn serial_numbers(mut name: Der<'_>) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Returns the algorithm of a SubjectPublicKeyInfo and the bytes of its key.
-fn spki(der: &[u8]) -> Option<(&[u8], &[u8])> {
+/// Returns the algorithm of a SubjectPublicKeyInfo with its parameters, and the bytes of its key.
+fn spki(der: &[u8]) -> Option<(Der<'_>, &[u8])> {
     let mut info = Der::sequence(der)?;
-    let algorithm = Der(info.take(SEQUENCE)?).take(OID)?;
+    let algorithm = Der(info.take(SEQUENCE)?);
     // The first byte counts the bits that are not used: none.
     let key = info.take(BIT_STRING)?.strip_prefix(&[0])?;
     info.is_empty().then_some((algorithm, key))
@@ -282,6 +311,17 @@ fn is_roca(modulus: &[u8]) -> bool {
         }
         power == rest
     })
+}
+
+/// Reads a shared key: base64 with padding, and white space around it at most.
+///
+/// # Errors
+/// [`KeyError::Length`] and [`KeyError::SharedText`].
+pub fn shared(text: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+    if text.is_empty() || text.len() > KEY_FILE_LEN_MAX {
+        return Err(KeyError::Length);
+    }
+    STANDARD.decode(text.trim_ascii()).map(Zeroizing::new).map_err(|_| KeyError::SharedText)
 }
 
 /// Returns a private key in its PKCS#8 form. A PKCS#1 key is put into one.
@@ -374,12 +414,12 @@ fn head(tag: u8, len: usize) -> Vec<u8> {
 }
 
 /// A block of a PEM text, or the whole input if it is DER. Its bytes are wiped.
-struct Block<'a> {
-    label: Option<&'a str>,
-    der: Zeroizing<Vec<u8>>,
+pub(super) struct Block<'a> {
+    pub(super) label: Option<&'a str>,
+    pub(super) der: Zeroizing<Vec<u8>>,
 }
 
-fn sole<'a>(blocks: &'a [Block<'_>], label: &'static str) -> Result<Option<&'a [u8]>, KeyError> {
+pub(super) fn sole<'a>(blocks: &'a [Block<'_>], label: &'static str) -> Result<Option<&'a [u8]>, KeyError> {
     let mut found = blocks.iter().filter(|block| block.label == Some(label));
     match (found.next(), found.next()) {
         (Some(_), Some(_)) => Err(KeyError::Ambiguous(label)),
@@ -388,7 +428,7 @@ fn sole<'a>(blocks: &'a [Block<'_>], label: &'static str) -> Result<Option<&'a [
 }
 
 /// Reads every block of a PEM text (RFC 7468), with any text around them; or takes the input as DER.
-fn blocks(bytes: &[u8]) -> Result<Vec<Block<'_>>, KeyError> {
+pub(super) fn blocks(bytes: &[u8]) -> Result<Vec<Block<'_>>, KeyError> {
     if bytes.is_empty() || bytes.len() > KEY_FILE_LEN_MAX {
         return Err(KeyError::Length);
     }

@@ -1,11 +1,13 @@
-//! Message-level encryption as card schemes use it: compact JWE (RFC 7516) in HTTP bodies. `spec/mle.md` is its contract.
+//! Message-level encryption as card schemes use it: compact JWE (RFC 7516) in HTTP bodies, and Mastercard's field-level form.
+//! `spec/mle.md` is its contract.
 //!
 //! A token is opened in two steps. [`Opening::begin`] checks what is public and says which private operation is due;
 //! [`Opening::unwrapped`] takes its result, verifies the tag, and returns a [`NonceGuard`], whose value a store releases once.
 //! [`seal`](seal::seal) makes a token. [`body`] puts tokens into bodies and takes them out.
 //!
 //! A token says who can read it, never who wrote it: anybody can make one with the public key. The sender is authenticated
-//! elsewhere, before a token is opened. [`sign`] has the signatures that schemes want over a request after it was sealed.
+//! elsewhere, before a token is opened. The field-level form ([`fle`]) has no integrity either. [`sign`] has the signatures that schemes
+//! want over a request after it was sealed.
 //!
 //! This module does not know routes, callers, HTTP, files, or which crypto library is below it.
 
@@ -16,6 +18,8 @@ pub mod body;
 pub mod compact;
 pub mod crypto;
 mod der;
+mod ec;
+pub mod fle;
 pub mod header;
 mod json;
 pub mod keys;
@@ -30,8 +34,9 @@ pub mod sign;
 mod splice;
 
 pub use algorithm::{Alg, Enc, JwsAlg};
-pub use body::{Field, FieldRule, Scalars};
+pub use body::{Envelope, Field, FieldRule, Scalars};
 pub use crypto::JoseProvider;
+pub use fle::{Encoding, FieldSealer, Fle, FleNames, Metadata, Place};
 pub use json::DEPTH_MAX;
 pub use keys::{OpeningKey, OpeningKeys, SealingKey};
 pub use kid::KidSource;

@@ -12,7 +12,9 @@ use zeroize::Zeroizing;
 use super::algorithm::{Alg, CEK_LEN_MAX, Enc};
 use super::compact::{self, Parts};
 use super::crypto::JoseProvider;
-use super::header::{HEADER_LEN_MAX, Header};
+use super::ec;
+use super::fle::{self, Metadata};
+use super::header::{EphemeralPublic, HEADER_LEN_MAX, Header};
 use super::keys::{OpeningKey, OpeningKeys};
 use super::profile::{IatUnit, Message, Profile};
 use super::refusal::{Class, Refusal};
@@ -23,6 +25,8 @@ use crate::wire::ReplayPolicy;
 
 /// The domain of a token's fingerprint among claims; the scopes of sessions have 1 to 4.
 const FINGERPRINT_DOMAIN: u8 = 5;
+/// The domain of the fingerprint of an encrypted key of the field-level form.
+const FIELD_DOMAIN: u8 = 6;
 /// Below this number of milliseconds a time is from before 1973: the sender counts seconds.
 const MILLISECONDS_MIN: u64 = 100_000_000_000;
 
@@ -54,6 +58,7 @@ impl OpenRandoms {
 pub struct Wants {
     key: Arc<OpeningKey>,
     encrypted_key: Vec<u8>,
+    ephemeral: Option<EphemeralPublic>,
 }
 
 impl Wants {
@@ -72,47 +77,66 @@ impl Wants {
         self.key.alg()
     }
 
-    /// Returns the encrypted key, which is as long as its algorithm says; empty for `dir`.
+    /// Returns the encrypted key, which is as long as its algorithm says: empty for `dir`, and the ephemeral point for `ECDH-ES`.
     pub fn encrypted_key(&self) -> &[u8] {
-        &self.encrypted_key
+        self.ephemeral.as_ref().map_or(&self.encrypted_key, |ephemeral| &ephemeral.point)
     }
 
     /// Performs the operation with a key in memory; see [`OpeningKey::unwrap_key`]. It blocks.
     pub fn unwrap_here(&self) -> Option<Zeroizing<Vec<u8>>> {
-        self.key.unwrap_key(&self.encrypted_key)
+        self.key.unwrap_key(self.encrypted_key())
     }
 }
 
 /// A token that passed every check that needs no secret. It owns its bytes, so that it may move to another thread.
 pub struct Opening {
     wants: Wants,
-    enc: Enc,
-    /// The protected header as received: it is the additional authenticated data, and never encoded anew.
-    aad: Vec<u8>,
-    header: Vec<u8>,
+    content: Content,
     iv: Vec<u8>,
     ciphertext: Zeroizing<Vec<u8>>,
-    tag: Vec<u8>,
     iat_ms: Option<u64>,
     now_ms: u64,
     replay: ReplayPolicy,
 }
 
+/// The encryption of the content.
+enum Content {
+    /// A JWE. Its protected header as received is the additional authenticated data, and never encoded anew.
+    Jwe { enc: Enc, aad: Vec<u8>, header: Vec<u8>, tag: Vec<u8> },
+    /// A value of the field-level form, without integrity.
+    Field,
+}
+
+impl Content {
+    fn cek_len(&self) -> usize {
+        match self {
+            Content::Jwe { enc, .. } => enc.cek_len(),
+            Content::Field => fle::KEY_LEN,
+        }
+    }
+}
+
 /// The plaintext of a token. It is wiped when dropped, and its `Debug` shows its length alone.
 pub struct Plaintext {
-    bytes: Zeroizing<Vec<u8>>,
+    bytes: Result<Zeroizing<Vec<u8>>, Refusal>,
     kid: String,
-    enc: Enc,
 }
 
 impl Plaintext {
     /// Returns the decrypted bytes. They are a body and nothing else: no header, method or path is in them.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    ///
+    /// # Errors
+    /// [`Class::Padding`] in the field-level form. It is known only here, behind the claim, so that one encrypted key answers one
+    /// question about paddings.
+    pub fn bytes(&self) -> Result<&[u8], &Refusal> {
+        self.bytes.as_ref().map(|bytes| bytes.as_slice())
     }
 
     /// Takes the decrypted bytes, which are wiped when dropped.
-    pub fn into_bytes(self) -> Zeroizing<Vec<u8>> {
+    ///
+    /// # Errors
+    /// As [`Plaintext::bytes`].
+    pub fn into_bytes(self) -> Result<Zeroizing<Vec<u8>>, Refusal> {
         self.bytes
     }
 
@@ -120,24 +144,20 @@ impl Plaintext {
     pub fn kid(&self) -> &str {
         &self.kid
     }
-
-    /// Returns the content encryption algorithm of the token.
-    pub fn enc(&self) -> Enc {
-        self.enc
-    }
 }
 
 impl fmt::Debug for Plaintext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Plaintext");
-        shown.field("len", &self.bytes.len()).field("kid", &self.kid).field("enc", &self.enc).finish()
+        let len = self.bytes.as_ref().map_or(0, |bytes| bytes.len());
+        shown.field("len", &len).field("kid", &self.kid).finish()
     }
 }
 
 impl fmt::Debug for Opening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Opening");
-        shown.field("kid", &self.wants.kid()).field("alg", &self.wants.alg()).field("enc", &self.enc);
+        shown.field("kid", &self.wants.kid()).field("alg", &self.wants.alg());
         shown.field("ciphertext_len", &self.ciphertext.len()).finish_non_exhaustive()
     }
 }
@@ -169,13 +189,19 @@ impl Opening {
         let iat_ms = check_time(header.iat, profile, message, now_ms)?;
         let decode = |part| compact::decode(part, profile.alphabet);
         let opening = Opening {
-            wants: Wants { key: Arc::clone(key), encrypted_key: decode(parts.encrypted_key)? },
-            enc: header.enc,
-            aad: parts.header.to_vec(),
-            header: header_bytes,
+            wants: Wants {
+                key: Arc::clone(key),
+                encrypted_key: decode(parts.encrypted_key)?,
+                ephemeral: header.ephemeral,
+            },
+            content: Content::Jwe {
+                enc: header.enc,
+                aad: parts.header.to_vec(),
+                header: header_bytes,
+                tag: decode(parts.tag)?,
+            },
             iv: decode(parts.iv)?,
             ciphertext: Zeroizing::new(decode(parts.ciphertext)?),
-            tag: decode(parts.tag)?,
             iat_ms,
             now_ms,
             replay: profile.replay,
@@ -184,39 +210,91 @@ impl Opening {
         Ok(opening)
     }
 
+    /// Checks everything about a value of the field-level form that needs no private key. `metadata` came beside it, or in the
+    /// headers of its message.
+    ///
+    /// # Errors
+    /// A [`Refusal`] of the classes `size`, `base64`, `alg`, `kid`, `shape` and `iv`. No private operation was spent.
+    // SPEC mle.md#field-level-form
+    pub fn begin_field(
+        value: &[u8],
+        metadata: &Metadata,
+        profile: &Profile,
+        message: Message,
+        keys: &OpeningKeys,
+        now_ms: u64,
+    ) -> Result<Opening, Refusal> {
+        let Some(fle) = &profile.fle else { return Err(Refusal::new(Class::Shape, "the profile is one of JWE")) };
+        if value.len() > profile.token_len_max {
+            return Err(Refusal::composed(Class::Size, format!("the value has {} bytes", value.len())));
+        }
+        let key = match &metadata.kid {
+            Some(kid) => keys.get(kid).ok_or_else(|| Refusal::quoting(Class::Kid, "no live key has this name", kid))?,
+            None => keys.sole().ok_or_else(|| {
+                Refusal::new(Class::Kid, "the message does not name its key, and not exactly one key is live")
+            })?,
+        };
+        if !profile.side(message).algs.contains(&key.alg) || metadata.alg.is_some_and(|alg| alg != key.alg) {
+            return Err(Refusal::new(Class::Alg, "the digest is not that of the key"));
+        }
+        let ciphertext = fle.encoding().decode(value)?;
+        if ciphertext.is_empty() || ciphertext.len() % fle::BLOCK_LEN != 0 {
+            return Err(Refusal::composed(Class::Shape, format!("the value has {} bytes", ciphertext.len())));
+        }
+        let opening = Opening {
+            wants: Wants { key: Arc::clone(key), encrypted_key: metadata.encrypted_key.clone(), ephemeral: None },
+            content: Content::Field,
+            iv: metadata.iv.clone(),
+            ciphertext: Zeroizing::new(ciphertext),
+            iat_ms: None,
+            now_ms,
+            replay: profile.replay,
+        };
+        opening.check_lengths(false)?;
+        Ok(opening)
+    }
+
+    /// Returns the length of the content key, in bytes.
+    pub fn content_key_len(&self) -> usize {
+        self.content.cek_len()
+    }
+
     /// Returns the private operation that the token needs.
     pub fn wants(&self) -> &Wants {
         &self.wants
     }
 
-    /// Returns the content encryption algorithm that the token names.
-    pub fn enc(&self) -> Enc {
-        self.enc
-    }
-
     fn check_lengths(&self, is_long_iv_allowed: bool) -> Result<(), Refusal> {
-        let due = self.wants.key.encrypted_key_len(self.enc);
+        let due = self.wants.key.encrypted_key_len(self.content.cek_len());
         let len = self.wants.encrypted_key.len();
         if len != due {
             let detail = format!("the encrypted key has {len} bytes, and {due} are due");
             return Err(Refusal::composed(Class::Shape, detail));
         }
         let len = self.iv.len();
-        if len != self.enc.iv_len() && !(self.enc.is_gcm() && is_long_iv_allowed && len == 16) {
+        let is_iv = match &self.content {
+            Content::Jwe { enc, .. } => len == enc.iv_len() || (enc.is_gcm() && is_long_iv_allowed && len == 16),
+            Content::Field => len == fle::BLOCK_LEN,
+        };
+        if !is_iv {
             return Err(Refusal::composed(Class::Iv, format!("the IV has {len} bytes")));
         }
-        if self.tag.len() != self.enc.tag_len() {
-            let detail = format!("the tag has {} bytes, and {} are due", self.tag.len(), self.enc.tag_len());
-            return Err(Refusal::composed(Class::Tag, detail));
+        match &self.content {
+            Content::Jwe { enc, tag, .. } if tag.len() != enc.tag_len() => {
+                let detail = format!("the tag has {} bytes, and {} are due", tag.len(), enc.tag_len());
+                Err(Refusal::composed(Class::Tag, detail))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Goes on with the result of the private operation: verifies the tag, decrypts, and makes the claim against replays. `cek` is
-    /// `None` if the operation failed; then the same work is done with a random key.
+    /// the content key, or with `ECDH-ES` the shared secret that it derives from; `None` if the operation failed. Then the same work is
+    /// done with a random key.
     ///
     /// # Errors
-    /// [`Class::Unwrap`] and [`Class::Tag`], which take the same time and must be answered alike.
+    /// [`Class::Unwrap`] and [`Class::Tag`], which take the same time and must be answered alike; [`Class::Epk`]. A defect behind the claim of a
+    /// field is in [`Plaintext::bytes`].
     // SPEC mle.md#opening
     pub fn unwrapped(
         self,
@@ -226,32 +304,59 @@ impl Opening {
     ) -> Result<NonceGuard<Plaintext>, Refusal> {
         // Of the decoded parts, so that another spelling of the same token is the same token.
         let fingerprint = self.fingerprint(provider.base());
-        let cek_len = self.enc.cek_len();
+        if self.wants.ephemeral.is_some() && cek.is_none() {
+            // The point is public.
+            return Err(Refusal::new(Class::Epk, "the ephemeral key is not on the curve"));
+        }
+        let derived = match (&self.wants.ephemeral, &self.content, cek) {
+            (Some(ephemeral), Content::Jwe { enc, .. }, Some(secret)) => {
+                Some(ec::derive(secret, *enc, (&ephemeral.apu, &ephemeral.apv), provider.base()))
+            }
+            _ => None,
+        };
+        let cek = derived.as_ref().map(|derived| derived.as_slice()).or(cek);
+        let cek_len = self.content.cek_len();
         let decoy = randoms.decoy.get(..cek_len).unwrap_or_default();
         let right = cek.filter(|cek| cek.len() == cek_len);
         let mut data = self.ciphertext;
         let cek = right.unwrap_or(decoy);
-        let verified = provider.open_content(self.enc, cek, &self.iv, &self.aad, &mut data, &self.tag);
+        let verified = match &self.content {
+            Content::Jwe { enc, aad, tag, .. } => provider
+                .open_content(*enc, cek, &self.iv, aad, &mut data, tag)
+                .map_err(|_| Refusal::new(Class::Tag, "the tag does not verify")),
+            Content::Field => fle::decrypt(cek, &self.iv, &mut data, provider),
+        };
         if right.is_none() {
             return Err(Refusal::new(Class::Unwrap, "the encrypted key did not decrypt to a key of the right length"));
         }
-        verified.map_err(|_| Refusal::new(Class::Tag, "the tag does not verify"))?;
+        let bytes = match self.content {
+            Content::Jwe { .. } => verified.map(|()| Ok(data))?,
+            Content::Field => verified.map(|()| data),
+        };
         // Without a time in the token, the claim is stamped ahead: no restart's floor covers it, so a store must make it durable. Half of
         // the window is ahead even after the private operation, a queue and a network.
         let stamp_ms = self.iat_ms.unwrap_or_else(|| self.now_ms.saturating_add(self.replay.window_ms() / 2));
         // Anybody can make a token with the public key: its tag verifies, and says nothing of who sent it.
         let claim = Claim::passed_on(fingerprint, false, stamp_ms, self.now_ms, &self.replay)
             .map_err(|_| Refusal::new(Class::Iat, "iat is outside of the window"))?;
-        let plaintext = Plaintext { bytes: data, kid: self.wants.key.kid.clone(), enc: self.enc };
+        let plaintext = Plaintext { bytes, kid: self.wants.key.kid.clone() };
         Ok(NonceGuard::new(plaintext, claim))
     }
 
-    /// Computes SHA-256 over the decoded parts, each behind its length, cut to the length of a claim's key.
+    /// Computes SHA-256 over the decoded parts, each behind its length, cut to the length of a claim's key. Of the field-level form it is
+    /// over the encrypted key alone: its other parts can be changed without a trace.
     fn fingerprint(&self, provider: &dyn Provider) -> ClaimKey {
-        let parts: [&[u8]; 5] = [&self.header, &self.wants.encrypted_key, &self.iv, &self.ciphertext, &self.tag];
-        let lens = parts.map(|part| (part.len() as u64).to_be_bytes());
+        let encrypted_key = &self.wants.encrypted_key[..];
+        let (domain, parts) = match &self.content {
+            Content::Jwe { header, tag, .. } => {
+                (FINGERPRINT_DOMAIN, &[&header[..], encrypted_key, &self.iv, &self.ciphertext, tag][..])
+            }
+            Content::Field => (FIELD_DOMAIN, &[encrypted_key][..]),
+        };
+        let lens: Vec<_> = parts.iter().map(|part| (part.len() as u64).to_be_bytes()).collect();
+        let domain = [domain];
         let mut input: Vec<&[u8]> = Vec::with_capacity(11);
-        input.push(&[FINGERPRINT_DOMAIN]);
+        input.push(&domain);
         for (len, part) in lens.iter().zip(parts) {
             input.extend([len.as_slice(), part]);
         }

@@ -87,6 +87,11 @@ impl Path {
         self.0.is_empty()
     }
 
+    /// Returns whether it is the name of one member of the root.
+    pub(super) fn is_name(&self) -> bool {
+        matches!(self.0[..], [Step::Name(_)])
+    }
+
     /// Returns the path of the array, if there is a `[*]`.
     pub(super) fn array(&self) -> Option<&[Step]> {
         let each = self.0.iter().position(|step| *step == Step::Each)?;

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::algorithm::{Alg, Enc};
 use super::compact::Alphabet;
+use super::fle::Fle;
 use crate::wire::ReplayPolicy;
 
 /// Default of the longest token, in bytes.
@@ -78,6 +79,8 @@ pub struct Profile {
     pub(super) is_kid_required: bool,
     pub(super) replay: ReplayPolicy,
     pub(super) token_len_max: usize,
+    /// The settings of the field-level form; `None` in a profile of JWE.
+    pub(super) fle: Option<Fle>,
 }
 
 impl Profile {
@@ -108,6 +111,14 @@ impl Profile {
         Profile { iat: Some(IatUnit::Seconds), ..Profile::base("visa-acceptance", request.with_iat(), answer) }
     }
 
+    /// Mastercard's field-level form: RSA-OAEP with SHA-256 or SHA-512, AES-128-CBC without integrity, no time, and key names that may
+    /// be absent.
+    pub fn mastercard_field_level(fle: Fle) -> Profile {
+        let side = Side::new(&[Alg::RsaOaep256, Alg::RsaOaep512], &[], Wrapper::Bare);
+        let base = Profile::base("mastercard-field-level", side.clone(), side);
+        Profile { fle: Some(fle), is_kid_required: false, ..base }
+    }
+
     /// A profile of the caller's own lists: strict base64url, IVs of the standard's lengths.
     pub fn generic(request: Side, answer: Side, iat: Option<IatUnit>) -> Profile {
         Profile { iat, ..Profile::base("generic-jwe", request, answer) }
@@ -124,6 +135,7 @@ impl Profile {
             is_kid_required: true,
             replay: ReplayPolicy::default(),
             token_len_max: TOKEN_LEN_MAX_DEFAULT,
+            fle: None,
         }
     }
 
@@ -168,10 +180,15 @@ impl Profile {
         self.iat
     }
 
-    /// Returns whether one direction allows this pair of algorithms.
+    /// Returns the settings of the field-level form; `None` in a profile of JWE.
+    pub fn fle(&self) -> Option<&Fle> {
+        self.fle.as_ref()
+    }
+
+    /// Returns whether one direction allows this pair of algorithms. The field-level form has no `enc`.
     pub fn allows(&self, message: Message, alg: Alg, enc: Enc) -> bool {
         let side = self.side(message);
-        side.algs.contains(&alg) && side.encs.contains(&enc)
+        side.algs.contains(&alg) && (self.fle.is_some() || side.encs.contains(&enc))
     }
 
     pub(super) fn side(&self, message: Message) -> &Side {

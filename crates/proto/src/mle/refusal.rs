@@ -60,6 +60,8 @@ classes! {
     Unwrap = "unwrap";
     /// The tag has a wrong length or does not verify.
     Tag = "tag";
+    /// The padding behind a plaintext of the field-level form is malformed.
+    Padding = "padding";
     /// The body, or a decrypted value, is not the JSON that the profile needs.
     Json = "json";
     /// The signature does not verify, is absent, or is not of the key's algorithm; or a request cannot be signed.

@@ -10,15 +10,15 @@ use zeroize::Zeroizing;
 use super::algorithm::CEK_LEN_MAX;
 use super::compact;
 use super::crypto::{CryptoFailure, JoseProvider};
-use super::keys::SealingKey;
+use super::keys::{ContentKey, SealingKey};
 use super::profile::{IatUnit, Message, Profile};
 use crate::crypto::Provider;
 use crate::error::Error;
 
 /// A content encryption key and an IV, for one token each. The padding of RSA-OAEP takes its own from the library.
 pub struct SealRandoms {
-    cek: Zeroizing<[u8; CEK_LEN_MAX]>,
-    iv: [u8; 16],
+    pub(super) cek: Zeroizing<[u8; CEK_LEN_MAX]>,
+    pub(super) iv: [u8; 16],
 }
 
 impl SealRandoms {
@@ -56,7 +56,7 @@ impl From<CryptoFailure> for SealError {
     }
 }
 
-/// Seals a plaintext and returns the token. IVs of AES-GCM have 12 bytes in every profile.
+/// Seals a plaintext and returns the token; for the field-level form see [`super::fle::FieldSealer`]. IVs of AES-GCM have 12 bytes in every profile.
 ///
 /// # Errors
 /// [`SealError`].
@@ -74,9 +74,9 @@ pub fn seal(
     if !profile.allows(message, alg, enc) {
         return Err(SealError::Algorithm(profile.name(), alg.as_str(), enc.as_str()));
     }
-    let header = compact::encode(header(profile, message, key, now_ms).as_bytes());
     let fresh = randoms.cek.get(..enc.cek_len()).unwrap_or_default();
-    let (cek, encrypted_key) = key.content_key(fresh)?;
+    let ContentKey { cek, encrypted_key, ephemeral } = key.content_key(fresh, provider.base())?;
+    let header = compact::encode(header(profile, message, key, now_ms, ephemeral.as_ref()).as_bytes());
     let iv = randoms.iv.get(..enc.iv_len()).unwrap_or_default();
     let mut data = copy(plaintext);
     let tag = provider.seal_content(enc, &cek, iv, header.as_bytes(), &mut data)?;
@@ -84,13 +84,13 @@ pub fn seal(
 }
 
 /// Copies the plaintext with room for padding, so that no growth leaves a copy behind.
-fn copy(plaintext: &[u8]) -> Zeroizing<Vec<u8>> {
+pub(super) fn copy(plaintext: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut data = Zeroizing::new(Vec::with_capacity(plaintext.len() + 16));
     data.extend_from_slice(plaintext);
     data
 }
 
-fn header(profile: &Profile, message: Message, key: &SealingKey, now_ms: u64) -> String {
+fn header(profile: &Profile, message: Message, key: &SealingKey, now_ms: u64, ephemeral: Option<&[u8; 65]>) -> String {
     let (alg, enc) = key.algorithms();
     // The value of a string, with its quotes and escapes.
     let mut json = format!(r#"{{"alg":"{alg}","enc":"{enc}","kid":{}"#, Value::from(key.kid()));
@@ -101,6 +101,11 @@ fn header(profile: &Profile, message: Message, key: &SealingKey, now_ms: u64) ->
         Some(IatUnit::Seconds) => json += &format!(r#","iat":{}"#, now_ms / 1000),
         Some(IatUnit::Milliseconds) => json += &format!(r#","iat":{now_ms}"#),
         None => {}
+    }
+    if let Some([_, coordinates @ ..]) = ephemeral {
+        let (x, y) = coordinates.split_at(32);
+        let (x, y) = (compact::encode(x), compact::encode(y));
+        json += &format!(r#","epk":{{"kty":"EC","crv":"P-256","x":"{x}","y":"{y}"}}"#);
     }
     json.push('}');
     json

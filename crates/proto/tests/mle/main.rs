@@ -3,6 +3,8 @@
 
 mod bad;
 mod builder;
+mod ecdh;
+mod fle;
 mod json_web;
 mod keys;
 mod mutation;

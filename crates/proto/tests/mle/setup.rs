@@ -92,5 +92,5 @@ pub(crate) fn release(opened: NonceGuard<Plaintext>) -> Plaintext {
 }
 
 pub(crate) fn open(token: &[u8], profile: &Profile, message: Message, keys: &OpeningKeys) -> Result<Vec<u8>, Refusal> {
-    open_at(token, profile, message, keys, NOW_MS).map(|opened| release(opened).bytes().to_vec())
+    open_at(token, profile, message, keys, NOW_MS).map(|opened| release(opened).bytes().unwrap().to_vec())
 }

@@ -16,6 +16,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.security.MessageDigest;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -66,7 +67,9 @@ public final class MleClients {
             String what = "round " + index + ", " + turn + ", " + text.substring(0, Math.min(200, text.length())) + ": ";
             var request = HttpRequest.newBuilder(URI.create(spec.get("url").asText())).header("X-Answer", turn);
             if (!turn.equals("get")) {
-                request.POST(BodyPublishers.ofByteArray(library.seal(text.getBytes(UTF_8), "request")));
+                Map<String, String> headers = new HashMap<>();
+                request.POST(BodyPublishers.ofByteArray(library.seal(text.getBytes(UTF_8), "request", headers)));
+                headers.forEach(request::header);
                 request.header("Content-Type", library.type());
                 byte[] sent = library.sent(text);
                 if (sent != null) request.header("X-Sent-Sha256", sha256(sent));
@@ -86,7 +89,7 @@ public final class MleClients {
                 String type = answer.headers().firstValue("content-type").orElse("");
                 Library.checkSealed(spec, type, received, "answer");
             }
-            byte[] opened = isClear && !library.opensAll() ? ERROR : library.open(received, "answer");
+            byte[] opened = isClear && !library.opensAll() ? ERROR : library.open(received, "answer", name -> answer.headers().firstValue(name).orElse(null));
             byte[] expected = turn.equals("echo") ? text.getBytes(UTF_8) : turn.equals("get") ? FOUND : ERROR;
             check(library.isSame(opened, expected), what + new String(opened, UTF_8));
         }
@@ -119,7 +122,7 @@ public final class MleClients {
             if (isWhole) {
                 Library.checkSealed(spec, exchange.getRequestHeaders().getFirst("Content-Type"), body, "request");
             }
-            opened = library.open(body, "request");
+            opened = library.open(body, "request", exchange.getRequestHeaders()::getFirst);
         }
         if (!isWhole) check(!new String(body, UTF_8).contains("\"card\""), "a field is in clear");
         byte[] plain = switch (turn) {
@@ -128,9 +131,11 @@ public final class MleClients {
             default -> opened;
         };
         boolean isClear = turn.equals("clear-error");
-        byte[] sealed = turn.equals("empty") || isClear ? plain : library.seal(plain, "answer");
+        Map<String, String> headers = new HashMap<>();
+        byte[] sealed = turn.equals("empty") || isClear ? plain : library.seal(plain, "answer", headers);
         int status = isClear ? 400 : STATUS.get(turn);
         if (status != 204) exchange.getResponseHeaders().set("Content-Type", isClear ? "application/json" : library.type());
+        headers.forEach(exchange.getResponseHeaders()::set);
         exchange.sendResponseHeaders(status, status == 204 ? -1 : sealed.length);
         if (status != 204) exchange.getResponseBody().write(sealed);
         exchange.close();
