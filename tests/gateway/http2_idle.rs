@@ -18,8 +18,8 @@ limits: { connections_max: 20000, connections_per_address_max: 0, header_timeout
 const GET: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01h";
 const CONNECTIONS: usize = 9_000;
-/// Most memory that an idle connection may take, in KiB. The goal is 8.
-const KIB_MAX: f64 = 12.0;
+/// Most memory that an idle connection may take, in KiB.
+const KIB_MAX: f64 = 8.0;
 /// The binary looks every 30 seconds for memory that an idle connection does not need, with these limits after 15 at the latest.
 const LOOK: Duration = Duration::from_secs(20);
 

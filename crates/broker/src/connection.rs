@@ -252,7 +252,7 @@ impl Driver {
             self.pinged_at = Some(now);
             let connection = &mut *self.connection.lock();
             connection.ping();
-            connection.rest();
+            connection.shrink();
         }
         let of_silence = self.pinged_at.map_or(self.last_input + SILENCE_MAX, |at| at + PING_MAX);
         let of_request = self.stopped_at.map_or(self.began + limits.request_max, |at| at + CLOSE_MAX);

@@ -56,16 +56,23 @@ impl ServerTiming {
 }
 
 fn push(value: &mut String, name: &str, took: Duration) {
-    // Integer arithmetic: float formatting costs more than some of the steps.
-    let micros = took.as_micros();
-    let (ms, rest) = (micros / 1000, micros % 1000);
+    // Integers of 64 bits: formatting a float, or dividing 128 bits, costs more than some of the steps.
+    let (ms, rest) = (took.as_secs() * 1000 + u64::from(took.subsec_millis()), took.subsec_micros() % 1000);
     value.push_str(name);
     value.push_str(";dur=");
-    value.push_str(&ms.to_string());
+    push_number(value, ms);
     value.push('.');
     for digit in [rest / 100, rest / 10 % 10, rest % 10] {
         value.push(char::from(b'0' + digit as u8));
     }
+}
+
+/// Appends a number in decimal, without an allocation of its own.
+fn push_number(value: &mut String, number: u64) {
+    if number >= 10 {
+        push_number(value, number / 10);
+    }
+    value.push(char::from(b'0' + (number % 10) as u8));
 }
 
 #[cfg(test)]

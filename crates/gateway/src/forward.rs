@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HeaderMap, HeaderValue, UPGRADE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -12,7 +13,7 @@ use hyper::body::Body as HttpBody;
 use sealway_exchange::headers::says_close;
 use sealway_exchange::timing::ServerTiming;
 use sealway_runtime::http::share::Share;
-use sealway_runtime::http::{Body, ExtendedConnect, Interim, Origin, RequestBody, discard};
+use sealway_runtime::http::{Body, ExtendedConnect, Interim, Origin, RequestBody, discard, full};
 use sealway_sessions::answer::{Form, plain_error};
 
 use crate::body::barred;
@@ -51,17 +52,21 @@ pub(crate) async fn pass_through(
         parts.headers.insert(CONNECTION, CLOSE);
     }
     asked.put_back(&mut parts.headers);
-    parts.uri = policy.target(&parts.uri);
+    policy.retarget(&mut parts.uri);
     let is_answered = Arc::<AtomicBool>::default();
-    let trailers = if body.is_end_stream() { Vec::new() } else { policy.headers.barred_trailers() };
-    let body = barred(body, limits.of_body(policy, &is_answered), trailers);
-    let upload = Upload {
-        forward,
-        origin: parts.extensions.get::<Origin>(),
-        ahead_max: limits.body_ahead_max,
-        waits_for_100: parts.headers.contains_key(EXPECT),
+    let body = if body.is_end_stream() {
+        Ok(full(Bytes::new()))
+    } else {
+        let body = barred(body, limits.of_body(policy, &is_answered), policy.headers.barred_trailers());
+        let upload = Upload {
+            forward,
+            origin: parts.extensions.get::<Origin>(),
+            ahead_max: limits.body_ahead_max,
+            waits_for_100: parts.headers.contains_key(EXPECT),
+        };
+        begin(body, room, &upload).await
     };
-    let answer = match begin(body, room, &upload).await {
+    let answer = match body {
         Ok(body) => ask(&forward.upstream, &policy.headers, Request::from_parts(parts, body)).await,
         Err(err) => Err(err),
     };
@@ -86,18 +91,13 @@ pub(crate) async fn pass_through(
 async fn ask(
     upstream: &Upstream,
     rules: &HeaderPolicy,
-    mut request: Request<Body>,
+    request: Request<Body>,
 ) -> Result<Response<Body>, UpstreamError> {
-    let Some(client) = request.extensions_mut().remove::<Interim>() else { return upstream.call(request).await };
-    let service = Interim::default();
-    request.extensions_mut().insert(service.clone());
+    let Some(interim) = request.extensions().get::<Interim>().cloned() else { return upstream.call(request).await };
     let mut answer = pin!(upstream.call(request));
     poll_fn(|cx| {
         let polled = answer.as_mut().poll(cx);
-        while let Some((status, mut headers)) = service.next() {
-            rules.to_client(&mut headers);
-            client.send(status, headers);
-        }
+        interim.for_each(|headers| rules.to_client(headers));
         polled
     })
     .await

@@ -46,6 +46,9 @@ pub struct HeaderRules {
 impl HeaderRules {
     /// Applies the rules to a message's headers.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+        if self.set.is_empty() && self.remove.is_empty() {
+            return;
+        }
         let is_other = |name: &HeaderName, set: &HeaderName| name != set && is_alike(name, set);
         remove_where(headers, |name| {
             self.remove.iter().any(|gone| is_alike(gone, name)) || self.set.iter().any(|(set, _)| is_other(name, set))

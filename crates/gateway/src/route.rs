@@ -120,9 +120,9 @@ pub struct ForwardPolicy {
 }
 
 impl ForwardPolicy {
-    /// Returns the target for the service: the service's prefix before the request's path, with one slash between them.
-    pub(crate) fn target(&self, uri: &Uri) -> Uri {
-        let Some(base) = &self.upstream_path else { return uri.clone() };
+    /// Makes a request's target the one for the service: the service's prefix before the path, with one slash between them.
+    pub(crate) fn retarget(&self, uri: &mut Uri) {
+        let Some(base) = &self.upstream_path else { return };
         let mut target = match uri.path() {
             "" | "/" => base.clone(),
             path => format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/')),
@@ -132,7 +132,9 @@ impl ForwardPolicy {
             target.push_str(query);
         }
         // Two valid paths joined are a valid path.
-        target.parse().unwrap_or_else(|_| uri.clone())
+        if let Ok(target) = target.parse() {
+            *uri = target;
+        }
     }
 }
 
@@ -362,13 +364,17 @@ mod tests {
     fn the_services_own_path_stands_before_the_requests_with_one_slash() {
         let target = |base: &str, uri: &str| {
             let policy = ForwardPolicy { upstream_path: Some(base.into()), ..ForwardPolicy::default() };
-            policy.target(&uri.parse().unwrap()).to_string()
+            let mut uri = uri.parse().unwrap();
+            policy.retarget(&mut uri);
+            uri.to_string()
         };
         assert_eq!(target("/base", "/a%2fb/../c?x=/y"), "/base/a%2fb/../c?x=/y");
         assert_eq!(target("/base/", "/a"), "/base/a");
         assert_eq!(target("/base/", "/?q"), "/base/?q");
         assert_eq!(target("/base", "/"), "/base");
-        assert_eq!(ForwardPolicy::default().target(&"/a//b".parse().unwrap()).to_string(), "/a//b");
+        let mut uri: Uri = "/a//b".parse().unwrap();
+        ForwardPolicy::default().retarget(&mut uri);
+        assert_eq!(uri, "/a//b");
     }
 
     #[test]

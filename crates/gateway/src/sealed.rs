@@ -63,7 +63,7 @@ pub(crate) async fn call(
     let service = async |request: Request<ExchangeBody>| {
         let (mut parts, body) = request.into_parts();
         policy.headers.to_upstream(&mut parts, is_trusted);
-        parts.uri = policy.target(&parts.uri);
+        policy.retarget(&mut parts.uri);
         // An interim answer would bypass the seal.
         parts.extensions.remove::<Interim>();
         let mut body = body.into_boxed();

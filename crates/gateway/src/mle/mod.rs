@@ -324,7 +324,7 @@ impl Exchange<'_> {
     ) -> Result<Response<Bytes>, Fault> {
         let policy = &self.forward.policy;
         policy.headers.to_upstream(&mut parts, is_trusted);
-        parts.uri = policy.target(&parts.uri);
+        policy.retarget(&mut parts.uri);
         // An interim answer, and a tunnel, would pass in clear.
         parts.extensions.remove::<Interim>();
         parts.extensions.remove::<ExtendedConnect>();

@@ -12,10 +12,10 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
-use sealway_runtime::http::h1::{ChunkStep, Decoder, Fault, Framing, HeadLimits, ResponseHead, parse_response};
+use sealway_runtime::http::h1::{Alarm, ChunkStep, Decoder, Fault, Framing, HeadLimits, ResponseHead, parse_response};
 use sealway_runtime::http::{Body, BodyRefusal, Interim, full};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::answer::AnswerBody;
@@ -50,13 +50,22 @@ pub(super) struct Connection {
     read_len: usize,
     /// True if an exchange has already ended on it: the server may have closed it meanwhile.
     pub(super) is_reused: bool,
+    /// Deadline of the head that is awaited. Its timer stays from one exchange to the next: most answers come long before it.
+    alarm: Alarm,
     /// TLS settings under which it was made, if it uses TLS.
     pub(super) material: Option<Arc<ClientConfig>>,
 }
 
 impl Connection {
     pub(super) fn new(io: Io, material: Option<Arc<ClientConfig>>) -> Self {
-        Connection { io, read: BytesMut::new(), read_len: READ_MIN, is_reused: false, material }
+        Connection {
+            io,
+            read: BytesMut::new(),
+            read_len: READ_MIN,
+            is_reused: false,
+            alarm: Alarm::default(),
+            material,
+        }
     }
 
     /// True if the connection is open and silent, as required between two exchanges. Unsolicited data answers no
@@ -175,13 +184,13 @@ impl Exchange {
         interim: Option<&Interim>,
     ) -> Result<ResponseHead, ExchangeError> {
         let first = if self.sending.is_held() { time.min(held) } else { time };
-        let mut deadline = pin!(sleep_until(self.sending.moved() + first));
+        self.connection.alarm.set(self.sending.moved() + first);
         std::future::poll_fn(|cx| {
             loop {
                 if let Poll::Ready(head) = self.poll_head(cx, interim) {
                     return Poll::Ready(head);
                 }
-                ready!(deadline.as_mut().poll(cx));
+                ready!(self.connection.alarm.poll(cx));
                 let until = self.sending.moved() + time;
                 if self.sending.is_held() {
                     self.continues = Some(false);
@@ -189,7 +198,7 @@ impl Exchange {
                 } else if until <= Instant::now() {
                     return Poll::Ready(Err(ExchangeError::TooSlow));
                 }
-                deadline.as_mut().reset(until);
+                self.connection.alarm.set(until);
             }
         })
         .await

@@ -4,16 +4,17 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::connections::{Place, Protocol};
-use super::h1::Setup;
+use super::h1::{Alarm, Setup};
 use super::h2::PREFACE;
 use super::stream::{Stream, Transport};
 use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, RequestBody, h1, h2};
@@ -100,7 +101,7 @@ where
         // Each is boxed, so that no connection reserves memory for the other one.
         Box::pin(h2::serve(io, BytesMut::new(), setup, service)).await
     } else {
-        Ok(Box::pin(h1::serve(io, BytesMut::new(), setup, service)).await?)
+        Ok(Box::pin(h1::serve(io, BytesMut::new(), Alarm::default(), setup, service)).await?)
     }
 }
 
@@ -138,8 +139,9 @@ where
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
+    let mut alarm = Alarm::default();
     let sniffed = tokio::select! {
-        sniffed = sniff(&mut io, setup) => sniffed?,
+        sniffed = sniff(&mut io, setup, &mut alarm) => sniffed?,
         // Nothing was sent yet: there is nothing to answer.
         () = told_to_end(setup, IDLE_GRACE) => return Ok(()),
     };
@@ -149,7 +151,7 @@ where
         Box::pin(h2::serve(io, read, setup, service)).await
     } else {
         setup.entry.set_protocol(Protocol::Http1);
-        Ok(Box::pin(h1::serve(io, read, setup, service)).await?)
+        Ok(Box::pin(h1::serve(io, read, alarm, setup, service)).await?)
     }
 }
 
@@ -160,32 +162,28 @@ async fn told_to_end(setup: &Setup, grace: Duration) {
 }
 
 /// Reads the first bytes, and returns whether they are HTTP/2's preface, and the bytes. `None` if nothing was sent in time.
-async fn sniff<IO: Transport>(io: &mut IO, setup: &Setup) -> io::Result<Option<(bool, BytesMut)>> {
+async fn sniff<IO: Transport>(io: &mut IO, setup: &Setup, alarm: &mut Alarm) -> io::Result<Option<(bool, BytesMut)>> {
     let mut read = BytesMut::new();
-    let first = poll_fn(|cx| h1::poll_read(io, cx, &mut read));
-    let Ok(first) = timeout(setup.limits.idle_timeout, first).await else { return Ok(None) };
-    if first? == 0 {
-        return Ok(None);
-    }
-    let rest = async {
+    alarm.set(Instant::now() + setup.limits.idle_timeout);
+    poll_fn(|cx| {
         loop {
+            let is_first = read.is_empty();
+            match h1::poll_read(io, cx, &mut read)? {
+                Poll::Ready(0) => return Poll::Ready(Ok(None)),
+                Poll::Ready(_) => {}
+                Poll::Pending => return alarm.poll(cx).map(|()| Ok(None)),
+            }
             let len = read.len().min(PREFACE.len());
-            if read[..len] != PREFACE[..len] {
-                return Ok(Some(false));
+            let may_be_h2 = read[..len] == PREFACE[..len];
+            if !may_be_h2 || len == PREFACE.len() {
+                return Poll::Ready(Ok(Some((may_be_h2, std::mem::take(&mut read)))));
             }
-            if len == PREFACE.len() {
-                return Ok(Some(true));
-            }
-            if poll_fn(|cx| h1::poll_read(io, cx, &mut read)).await? == 0 {
-                return Ok(None);
+            if is_first {
+                alarm.set(Instant::now() + setup.limits.header_timeout);
             }
         }
-    };
-    match timeout(setup.limits.header_timeout, rest).await {
-        Ok(Ok(Some(is_h2))) => Ok(Some((is_h2, read))),
-        Ok(Ok(None)) | Err(_) => Ok(None),
-        Ok(Err(err)) => Err(err),
-    }
+    })
+    .await
 }
 
 #[cfg(test)]

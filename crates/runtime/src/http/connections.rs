@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
@@ -48,8 +48,8 @@ pub(super) struct Entry {
     subject: RwLock<Option<Arc<str>>>,
     /// Asks only this connection to finish.
     pub(super) stop: CancellationToken,
-    /// Asks only this connection to close: what an upgrade has made of it ends at once.
-    pub(super) closed: CancellationToken,
+    /// The token of [`Entry::closed`], made when it is first needed: few connections are upgraded.
+    closed: OnceLock<CancellationToken>,
 }
 
 impl Entry {
@@ -59,6 +59,11 @@ impl Entry {
 
     pub(super) fn set_protocol(&self, protocol: Protocol) {
         self.protocol.store(protocol as u8, Ordering::Relaxed);
+    }
+
+    /// Returns the token that asks only this connection to close: what an upgrade has made of it ends at once.
+    pub(super) fn closed(&self) -> &CancellationToken {
+        self.closed.get_or_init(CancellationToken::new)
     }
 
     pub(super) fn set_subject(&self, subject: &str) {
@@ -190,7 +195,7 @@ impl Connections {
     pub fn close(&self, id: u64) -> bool {
         let Some(entry) = self.open.lock().by_id.get(&id).cloned() else { return false };
         entry.stop.cancel();
-        entry.closed.cancel();
+        entry.closed().cancel();
         true
     }
 
@@ -218,7 +223,7 @@ impl Connections {
                 requests: AtomicU64::new(0),
                 subject: RwLock::new(None),
                 stop,
-                closed: CancellationToken::new(),
+                closed: OnceLock::new(),
             });
             open.by_id.insert(entry.id, entry.clone());
             entry

@@ -331,6 +331,33 @@ async fn a_stream_whose_client_takes_a_byte_now_and_then_is_reset_and_its_body_i
 }
 
 #[tokio::test]
+async fn an_idle_connection_that_has_released_memory_answers_as_before() {
+    let server = served(HttpLimits { header_timeout: UNREAD_TIME / 3, ..HttpLimits::default() }, echo).await;
+    let mut stream = begin(&server).await;
+    // The second head takes `:authority` from the table.
+    for (id, block) in [(1, head(GET, "/")), (3, vec![0x80 | GET, 0x86, 0x84, 0xbe])] {
+        stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, id, &block)).await.unwrap();
+        let mut status = None;
+        loop {
+            let mut start = [0; 9];
+            timeout(PATIENCE, stream.read_exact(&mut start)).await.expect("a frame").unwrap();
+            let mut payload = vec![0; usize::from(start[1]) << 8 | usize::from(start[2])];
+            stream.read_exact(&mut payload).await.unwrap();
+            match start[3] {
+                HEADERS => status = Some((u32::from(start[8]), payload[0])),
+                // It comes after a time of silence, with the release of memory.
+                6 if start[4] == 0 => {
+                    stream.write_all(&frame(6, 1, 0, &payload)).await.unwrap();
+                    break;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(status, Some((id, 0x88)));
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_answers_pings_and_never_opens_its_connection_window_is_disconnected_in_time() {
     let (server, held) = endless().await;
     let mut client = Reader::begin(&server, &["/"]).await;

@@ -89,6 +89,11 @@ impl Interim {
         }
     }
 
+    /// Changes the headers of each one that waits to be written.
+    pub fn for_each(&self, mut change: impl FnMut(&mut HeaderMap)) {
+        self.0.lock().iter_mut().for_each(|(_, headers)| change(headers));
+    }
+
     /// Returns the next one to write. The connection asks whenever it has polled the service.
     pub fn next(&self) -> Option<(StatusCode, HeaderMap)> {
         self.0.lock().pop_front()

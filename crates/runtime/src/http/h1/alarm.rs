@@ -6,16 +6,16 @@ use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A deadline that may be set, moved and cleared. The timer behind is created when the deadline is first polled, and is reset
-/// only when it fires too early, or would fire too late.
+/// only when it fires too early, or would fire too late. It may wake a task that no longer waits: after a deadline was moved or cleared.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm {
+pub struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,
     at: Option<Instant>,
 }
 
 impl Alarm {
     /// Sets or moves the deadline.
-    pub(crate) fn set(&mut self, at: Instant) {
+    pub fn set(&mut self, at: Instant) {
         self.at = Some(at);
     }
 
@@ -35,7 +35,7 @@ impl Alarm {
     }
 
     /// Returns ready once the deadline has passed.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.at else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));
         if sleep.deadline() > at {

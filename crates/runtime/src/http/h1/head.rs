@@ -78,7 +78,7 @@ pub struct RequestHead {
     pub uri: Uri,
     /// The version, HTTP/1.0 or HTTP/1.1.
     pub version: Version,
-    /// The fields, including `Host` and those of framing.
+    /// The fields, including `Host`, except those of the connection alone: see [`parse_request`].
     pub headers: HeaderMap,
     /// The framing of the body.
     pub framing: Framing,
@@ -95,7 +95,7 @@ pub struct ResponseHead {
     pub status: StatusCode,
     /// The version, HTTP/1.0 or HTTP/1.1.
     pub version: Version,
-    /// The fields, including those of framing.
+    /// The fields, except those of the connection alone: see [`parse_request`].
     pub headers: HeaderMap,
     /// The framing of the body.
     pub framing: Framing,
@@ -104,6 +104,8 @@ pub struct ResponseHead {
 }
 
 /// Takes a request's head from the front of `buffer`, once all of it has arrived.
+///
+/// `Transfer-Encoding`, `Keep-Alive` and `Connection: keep-alive` are not kept: other members of the head say the same.
 ///
 /// # Errors
 /// [`Fault`]; no byte after it can be trusted, so the connection ends.
@@ -382,6 +384,7 @@ fn parse_fields(head: &Bytes, capacity: usize) -> Result<Fields, Fault> {
                     return Err(Fault::Malformed("Transfer-Encoding stands twice"));
                 }
                 check_coding(value.as_bytes())?;
+                continue;
             }
             header::CONNECTION => {
                 for option in value.as_bytes().split(|byte| *byte == b',') {
@@ -389,7 +392,11 @@ fn parse_fields(head: &Bytes, capacity: usize) -> Result<Fields, Fault> {
                     fields.has_close |= option.eq_ignore_ascii_case(b"close");
                     fields.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
+                if value.as_bytes().eq_ignore_ascii_case(b"keep-alive") {
+                    continue;
+                }
             }
+            _ if name == "keep-alive" => continue,
             _ => {}
         }
         fields.headers.try_append(name, value).map_err(|_| Fault::TooLarge)?;
@@ -463,6 +470,15 @@ mod tests {
             head.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(fields, [("host", "h:1"), ("x-b", "1"), ("x-b", "3"), ("x-a", "2"), ("content-length", "3")]);
         assert_eq!(&buffer[..], b"abcGET");
+    }
+
+    #[test]
+    fn fields_of_the_connection_alone_are_read_and_not_kept() {
+        let fields = "Keep-Alive: 5\r\nConnection: Keep-Alive\r\nTransfer-Encoding: Chunked";
+        let head = request(&format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n\r\n")).unwrap().unwrap();
+        assert_eq!((head.framing, head.keep_alive, head.headers.len()), (Framing::Chunked, true, 1));
+        let head = request("GET / HTTP/1.0\r\nConnection: keep-alive, x\r\n\r\n").unwrap().unwrap();
+        assert!(head.keep_alive && head.headers["connection"] == "keep-alive, x");
     }
 
     #[test]

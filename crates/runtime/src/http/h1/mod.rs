@@ -15,6 +15,7 @@ mod target;
 mod wire;
 mod writer;
 
+pub use alarm::Alarm;
 pub(super) use answer::{Plan, date};
 pub(super) use chunk::without_barred;
 pub use chunk::{ChunkStep, Decoder, TRAILER_BYTES_MAX, encode_chunk_head, encode_last_chunk};

@@ -81,18 +81,23 @@ impl<IO: Transport> Drop for Guard<IO> {
     }
 }
 
-/// Serves until the connection ends. `input` was read from it already.
+/// Serves until the connection ends. `input` was read from it already; `alarm` is the connection's timer.
 ///
 /// # Errors
 /// The connection ended early: the client left, or an answer ended early.
-pub(in crate::http) async fn serve<IO, S>(io: IO, input: BytesMut, setup: &Setup, service: S) -> Result<(), WriteError>
+pub(in crate::http) async fn serve<IO, S>(
+    io: IO,
+    input: BytesMut,
+    mut alarm: Alarm,
+    setup: &Setup,
+    service: S,
+) -> Result<(), WriteError>
 where
     IO: Transport,
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible>,
 {
     let guard = Guard(Arc::new(Mutex::new(Wire::new(io, input))));
     let wire = &guard.0;
-    let mut alarm = Alarm::default();
     let mut stop = pin!(setup.entry.stop.cancelled());
     loop {
         let head = match next(wire, setup, &mut alarm, stop.as_mut()).await? {
@@ -113,7 +118,7 @@ where
                 if let Some((io, input)) = taken {
                     tokio::select! {
                         () = taker.run(Box::new(PrefixStream::new(input, io))) => {}
-                        () = setup.entry.closed.cancelled() => {}
+                        () = setup.entry.closed().cancelled() => {}
                     }
                 }
                 return Ok(());

@@ -317,7 +317,7 @@ where
                         connection.ping();
                     }
                     if connection.open_streams() == 0 {
-                        connection.rest();
+                        connection.shrink();
                     }
                     continue;
                 }

@@ -347,9 +347,19 @@ impl Connection {
         self.is_retired
     }
 
-    /// Releases memory that an idle connection does not need.
+    /// Releases large buffers of output between two messages.
     pub fn rest(&mut self) {
         self.output.rest();
+    }
+
+    /// Releases all memory that an idle connection does not need. The next message allocates it anew: call it from time to time.
+    pub fn shrink(&mut self) {
+        self.rest();
+        self.decoder.shrink();
+        self.encoder.shrink();
+        self.streams.shrink_to_fit();
+        self.arrivals.shrink_to_fit();
+        self.queue.shrink_to_fit();
     }
 
     /// Registers the task that drives the connection.

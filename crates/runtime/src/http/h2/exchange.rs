@@ -127,7 +127,7 @@ async fn hand_over(
     headers.entry(DATE).or_insert_with(date);
     connection.lock().respond(stream, StatusCode::OK, headers, false);
     let mut taken = pin!(taker.run(Box::new(Tunnel::new(connection.clone(), stream))));
-    let mut closed = pin!(setup.entry.closed.cancelled());
+    let mut closed = pin!(setup.entry.closed().cancelled());
     poll_fn(|cx| {
         if taken.as_mut().poll(cx).is_ready() || closed.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());

@@ -68,7 +68,8 @@ where
         watch: Watch::new(Instant::now()),
         looks,
     };
-    let mut exchanges = FuturesUnordered::new();
+    // `None` while idle: even an empty set has room for a request, some 2 KiB.
+    let mut exchanges = None;
     let mut stop = pin!(setup.entry.stop.cancelled());
     let served = poll_fn(|cx| {
         loop {
@@ -79,9 +80,12 @@ where
             }
             let has_read = driver.poll_receive(&mut io, cx)?;
             while let Some(arrival) = driver.next_request() {
-                exchanges.push(exchange(driver.connection.clone(), arrival, setup, &service));
+                let exchange = exchange(driver.connection.clone(), arrival, setup, &service);
+                exchanges.get_or_insert_with(FuturesUnordered::new).push(exchange);
             }
-            while let Poll::Ready(Some(())) = Pin::new(&mut exchanges).poll_next(cx) {}
+            if let Some(exchanges) = &mut exchanges {
+                while let Poll::Ready(Some(())) = Pin::new(&mut *exchanges).poll_next(cx) {}
+            }
             let mut written = driver.connection.lock().poll_write(&mut io, cx)?;
             if written.is_ready() {
                 written = Pin::new(&mut io).poll_flush(cx)?;
@@ -93,7 +97,8 @@ where
                 continue;
             }
             if driver.looks.poll_tick(cx).is_ready() {
-                driver.look(exchanges.is_empty())?;
+                exchanges = exchanges.take().filter(|exchanges| !exchanges.is_empty());
+                driver.look(exchanges.is_none())?;
                 continue;
             }
             let connection = &mut *driver.connection.lock();
@@ -262,7 +267,7 @@ impl Driver<'_> {
         }
         let is_idle = has_no_exchange && connection.open_streams() == 0;
         if is_idle {
-            connection.rest();
+            connection.shrink();
         }
         self.watch.idle_since = is_idle.then(|| self.watch.idle_since.unwrap_or(now));
         let is_idle_for_long = is_over(self.watch.idle_since, limits.idle_timeout);

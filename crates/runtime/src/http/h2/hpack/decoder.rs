@@ -116,6 +116,13 @@ impl Decoder {
         Ok(())
     }
 
+    /// Releases memory that an idle connection does not need. The table keeps its entries.
+    pub fn shrink(&mut self) {
+        self.table.shrink();
+        self.buffers.message = BytesMut::new();
+        self.buffers.scratch = Vec::new();
+    }
+
     /// Decodes the dynamic table size updates at the beginning of a block.
     fn decode_updates(&mut self, input: &mut Input<'_>) -> Result<(), Error> {
         let mut updates = 0;

@@ -67,6 +67,11 @@ impl Encoder {
         Block { encoder: self, out }
     }
 
+    /// Releases memory that an idle connection does not need. The table keeps its entries.
+    pub fn shrink(&mut self) {
+        self.index.shrink();
+    }
+
     /// Returns whether a field has been seen lately, and remembers it.
     fn is_repeated(&mut self, hash: u32) -> bool {
         let slot = &mut self.recent[(hash >> 16) as usize % RECENT];

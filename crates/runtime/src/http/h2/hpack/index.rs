@@ -108,6 +108,11 @@ impl Index {
         self.table.set_capacity(capacity);
     }
 
+    /// Releases the room for further entries.
+    pub(super) fn shrink(&mut self) {
+        self.table.shrink();
+    }
+
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.table.size()

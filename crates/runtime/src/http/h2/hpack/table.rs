@@ -70,6 +70,11 @@ impl<T: TableEntry> Table<T> {
         true
     }
 
+    /// Releases the room for further entries.
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     /// Removes the oldest entries until the others have at most `size_max` bytes.
     fn evict(&mut self, size_max: usize) {
         while self.size > size_max {
