@@ -8,6 +8,7 @@ mod keys;
 mod mutation;
 mod replay;
 mod round_trip;
+mod scenarios;
 mod setup;
 mod vectors;
 mod wycheproof;
