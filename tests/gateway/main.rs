@@ -18,6 +18,7 @@ mod lite_gateway;
 mod lite_gateway_faults;
 mod metrics_help;
 mod mle;
+mod mle_call;
 mod mle_clients;
 mod mle_guide;
 mod pass_through;

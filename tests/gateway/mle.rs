@@ -22,7 +22,7 @@ use crate::BINARY;
 const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
 
 /// Makes a key pair with a certificate: `NAME.key.pem` and `NAME.cert.pem`.
-fn make_keys(folder: &Path, name: &str) {
+pub(crate) fn make_keys(folder: &Path, name: &str) {
     let mut openssl = Command::new(program("openssl").unwrap());
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj"]).arg(format!("/CN={name}"));
     openssl.arg("-keyout").arg(folder.join(format!("{name}.key.pem")));
