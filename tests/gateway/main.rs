@@ -19,6 +19,7 @@ mod lite_gateway_faults;
 mod metrics_help;
 mod mle;
 mod mle_broker;
+mod mle_call;
 mod mle_clients;
 mod mle_fields;
 mod mle_guide;

@@ -56,7 +56,9 @@ fn every_command_of_the_guide_does_what_it_says() {
     write_files(&blocks, folder.path(), &ports);
     let mut shell = guide::shell(BINARY, folder.path(), &script(&blocks, &ports)).unwrap();
     guide::run(&mut shell, &folder.path().join("background.log")).unwrap();
-    for file in ["opened.json", "unwrapped.json", "fields-opened.json", "returned.json", "mc.json", "visa.json"] {
+    for file in
+        ["opened.json", "called.json", "unwrapped.json", "fields-opened.json", "returned.json", "mc.json", "visa.json"]
+    {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert_eq!(text, r#"{"pan":"4111111111111111","amount":12.50}"#, "{file}");
     }

@@ -84,7 +84,8 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 fn run(blocks: &[Block], folder: &Path) {
-    let ports: Vec<(u16, u16)> = [3000, 7000, 8080, 8443, 9443].map(|written| (written, free_port().unwrap())).into();
+    let ports: Vec<(u16, u16)> =
+        [3000, 7000, 8080, 8090, 8443, 9000, 9443].map(|written| (written, free_port().unwrap())).into();
     for block in blocks.iter().filter(|block| block.file.is_some()) {
         let file = folder.join(block.file.as_ref().unwrap());
         std::fs::write(file, short(&block.text, &ports)).unwrap();
@@ -113,6 +114,7 @@ fn every_command_of_the_guide_does_what_it_says() {
         "before.md",
         "seconds.csv",
         "load.xml",
+        "mle.json",
         "tuned.json",
         "matrix.md",
         "after.json",

@@ -8,6 +8,7 @@ mod channel;
 mod ground;
 mod guide;
 mod input;
+mod mle;
 mod outcome;
 mod protocols;
 mod report;

@@ -18,6 +18,8 @@ import init_faults3
 import inits
 import inits3
 import keys3
+import mle_cases
+import mle_faults
 import route_cases
 import rows
 import schema
@@ -32,10 +34,12 @@ SESSION3_SPEC = {"init3": "init", "renew3": "renew-and-end", "init3-refused": "i
                  "answer3-refused": "sealed-answers", "key-set3": "identity-keys", "key-set3-refused": "identity-keys",
                  "problem3": "problems", "headers3": "sealed-requests"}
 STORE_SPEC = {"row": "sessions", "row-old": "rows-of-earlier-releases", "row-refused": "sessions"}
+MLE_SPEC = {"mle-open": "opening", "mle-refused": "refusals"}
 ROUTES_SPEC = {"routes": "decision", "routes-rejected": "rules"}
 # Folder, page of the spec, and the section of each type.
 FOLDERS = {"session": ("session.md", SPEC), "session3": ("session-3.md", SESSION3_SPEC), "channel": ("channel.md", CHANNEL_SPEC),
-           "store": ("redis-store.md", STORE_SPEC), "routes": ("routes.md", ROUTES_SPEC)}
+           "store": ("redis-store.md", STORE_SPEC), "routes": ("routes.md", ROUTES_SPEC),
+           "mle": ("mle.md", MLE_SPEC)}
 
 
 def text(value) -> str:
@@ -61,6 +65,8 @@ def scenarios() -> dict[str, dict]:
     channel.add_all(add)
     rows.add_all(add)
     route_cases.add_all(add)
+    mle_cases.add_all(add)
+    mle_faults.add_all(add)
     for part in (inits3, init_faults3, calls3, call_faults3, keys3, headers3):
         part.add_all(add)
     return found

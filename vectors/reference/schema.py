@@ -1,5 +1,6 @@
 """JSON Schemas (draft 2020-12) of the scenario files, one a type."""
 
+import mle
 import schema3
 
 CODES = ["header_missing", "header_invalid", "idempotency_key_shape", "nonce_invalid", "nonce_reserved",
@@ -10,6 +11,11 @@ CODES = ["header_missing", "header_invalid", "idempotency_key_shape", "nonce_inv
 
 def obj(**members):
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
+
+
+def obj_with(optional, **members):
+    """An object with members that may be absent."""
+    return obj(**members, **optional) | {"required": list(members)}
 
 
 def hexes(length=None):
@@ -136,6 +142,20 @@ TYPES |= {
         rules=RULES, rule=MS, reason={"enum": ["path", "unreachable"]})),
 }
 
+ALGS, ENCS = {"enum": ["RSA-OAEP-256", "RSA-OAEP"]}, {"enum": list(mle.ENCS)}
+CLASSES = ["size", "shape", "base64", "header", "alg", "enc", "zip", "crit", "param", "kid", "iat", "epk", "iv", "unwrap", "tag", "json"]
+DEFS["mle_key"] = obj_with({"certificate_pem": TEXT}, private_key_pem=TEXT, alg=ALGS, kid=TEXT)
+DEFS["generic"] = obj_with({"iat": {"enum": ["seconds", "milliseconds"]}}, algs={"type": "array", "items": ALGS, "minItems": 1},
+                           encs={"type": "array", "items": ENCS, "minItems": 1})
+MLE_MESSAGE = dict(profile={"enum": ["mastercard-jwe", "visa", "visa-acceptance", "generic-jwe"]}, message={"enum": ["request", "answer"]},
+                   now_ms=MS, key=ref("mle_key"), body=TEXT)
+TYPES |= {
+    "mle-open": ("A message of a card scheme, and its plaintext.", dict(MLE_MESSAGE, plaintext_base64=TEXT)),
+    "mle-refused": ("A message of a card scheme that is refused.", dict(MLE_MESSAGE, **{"class": {"enum": CLASSES}})),
+}
+# What the generic profile is configured with; the others have none.
+OPTIONAL = {"mle-open": {"generic": ref("generic")}, "mle-refused": {"generic": ref("generic")}}
+
 DEFS3, TYPES3 = schema3.of(obj, TEXT, MS, FLAG)
 DEFS |= DEFS3
 TYPES |= TYPES3
@@ -149,6 +169,8 @@ def page(name: str) -> str:
         return "redis-store"
     if name.startswith("routes"):
         return "routes"
+    if name.startswith("mle"):
+        return "mle"
     return "channel" if "channel" in name or name == "noise" else "session"
 
 
@@ -171,7 +193,8 @@ def all_schemas() -> dict:
     for name, (title, members) in TYPES.items():
         head = dict(type={"const": name}, name={"type": "string", "pattern": "^[A-Za-z0-9._+-]+$"},
                     comment=TEXT, spec={"type": "string", "pattern": f"^{page(name)}\\.md#[a-z0-9-]+$"})
-        body = obj(**head, **members)
+        optional = OPTIONAL.get(name, {})
+        body = obj_with(optional, **head, **members)
         schemas[name] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **body,
-                         "$defs": {key: DEFS[key] for key in sorted(used(members, set()))}}
+                         "$defs": {key: DEFS[key] for key in sorted(used([members, optional], set()))}}
     return schemas

@@ -58,7 +58,7 @@ pub(crate) enum Command {
     },
     /// Agree a session, seal a request, open its answer
     #[cfg(feature = "sessions")]
-    Call(Call),
+    Call(Box<Call>),
     /// List and forget services whose identity keys were trusted at first use
     #[cfg(feature = "sessions")]
     Trust {

@@ -1,5 +1,7 @@
 //! `sealway call`: a sealed request from the command line.
 
+mod mle;
+
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt;
 use sealway_client::native::{INIT_PATH, public_key};
-use sealway_client::{Body, Client, Error, Pin, Timings, Trace, Trust, TrustStore, Wire};
+use sealway_client::{Body, Builder, Client, Error, Pin, Timings, Trace, Trust, TrustStore, Wire};
 use sealway_runtime::config::read_secret;
 
 use crate::args::{Call, Family};
@@ -24,6 +26,9 @@ const ROOT_LEN_MAX: u64 = 1024;
 
 /// Makes the call: prints the opened answer on standard output, and requested details on standard error.
 pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
+    if let Some(profile) = &args.mle.profile {
+        return mle::run(&args, profile).await;
+    }
     let wire = args.wire.unwrap_or(if args.init.is_some() { Wire::V2 } else { Wire::Native });
     let (method, url) = target(&args, wire)?;
     let mut headers = headers(&args.headers)?;
@@ -32,11 +37,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     }
     let trust = (wire == Wire::Native).then(|| trust(&args)).transpose()?;
     let init = init_path(args.init, wire)?;
-    let mut settings = Client::builder(url.clone()).wire(wire).init_path(init).client_id(&args.client_id);
-    // Answers without an end are shown as they come.
-    let (timeout, len_max) = (Duration::from_millis(args.timeout_ms), usize::try_from(DATA_LEN_MAX)?);
-    settings = settings.connect_timeout(timeout).head_timeout(timeout).total_timeout(None);
-    settings = settings.answer_max_bytes(len_max).request_max_bytes(len_max);
+    let mut settings = builder(&args, url.clone(), wire)?.init_path(init).client_id(&args.client_id);
     if let Some(trust) = &trust {
         settings = settings.trust(trust.clone());
     }
@@ -95,6 +96,14 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
         bail!("the service answered {status}");
     }
     Ok(())
+}
+
+/// Starts the settings of the client, with the bounds of time and of bodies.
+fn builder(args: &Call, url: Uri, wire: Wire) -> anyhow::Result<Builder> {
+    let (timeout, len_max) = (Duration::from_millis(args.timeout_ms), usize::try_from(DATA_LEN_MAX)?);
+    let settings = Client::builder(url).wire(wire).connect_timeout(timeout).head_timeout(timeout);
+    // Answers without an end are shown as they come.
+    Ok(settings.total_timeout(None).answer_max_bytes(len_max).request_max_bytes(len_max))
 }
 
 /// Makes one call, and writes each part of the answer as it arrives.

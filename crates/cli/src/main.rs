@@ -119,7 +119,7 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "sessions")]
         Command::Inspect(inspect) => block_on(inspect::run(inspect)),
         #[cfg(feature = "sessions")]
-        Command::Call(call) => block_on(call::run(call)),
+        Command::Call(call) => block_on(call::run(*call)),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -18,6 +18,8 @@ pub mod compat;
 mod error;
 #[cfg(feature = "sessions")]
 mod message;
+#[cfg(feature = "mle")]
+pub mod mle;
 #[cfg(feature = "sessions")]
 pub mod native;
 #[cfg(feature = "sessions")]

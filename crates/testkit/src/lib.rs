@@ -12,6 +12,7 @@ pub mod guide;
 pub mod haproxy;
 pub mod history;
 pub mod load;
+pub mod mle_vectors;
 pub mod native_client;
 pub mod native_vectors;
 pub mod pgbouncer;

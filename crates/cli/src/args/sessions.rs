@@ -141,12 +141,46 @@ pub(crate) struct Call {
     /// A file with a bearer token for the init
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) mle: CallMle,
     /// Time limit of one exchange, in milliseconds
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub(crate) timeout_ms: u64,
     /// Show what goes over the wire, who the service is and what it takes the caller for, and timings; never keys
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+/// Messages of a card scheme in place of a sealed session.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Messages of card schemes")]
+pub(crate) struct CallMle {
+    /// Seal the body as this card scheme does, without a session, and open its answer: mastercard-jwe, visa, visa-acceptance,
+    /// generic-jwe. Headers are sent in clear
+    #[arg(long = "mle", value_name = "PROFILE", requires_all = ["certificate", "key"])]
+    #[arg(conflicts_with_all = ["wire", "pins", "root", "suites", "key_log", "init", "ttl", "token_file"])]
+    pub(crate) profile: Option<String>,
+    /// Certificate or public key of the service, PEM or DER, to which the request is sealed
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Own private key, PEM or DER, which opens the answer
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(crate) key: Option<PathBuf>,
+    /// Certificate of the own key, for names that are derived from one
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(crate) key_certificate: Option<PathBuf>,
+    /// Name of the service's key in the request
+    #[arg(long, requires = "profile")]
+    pub(crate) kid: Option<String>,
+    /// Name of the own key in the answer
+    #[arg(long, value_name = "KID", requires = "profile")]
+    pub(crate) key_kid: Option<String>,
+    /// Derivation of the names that are not given, as sealway mle keys prints them, such as spki_sha256_hex
+    #[arg(long, value_name = "DERIVATION", requires = "profile")]
+    pub(crate) kid_from: Option<String>,
+    /// Algorithm that encrypts the request's content [default: A256GCM]
+    #[arg(long, value_name = "ENC", requires = "profile")]
+    pub(crate) enc: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

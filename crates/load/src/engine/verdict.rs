@@ -100,8 +100,9 @@ impl Facts<'_> {
         let percent = |share: f64| (share * 100.0).round().min(100.0);
         if self.generator.cpu_busiest >= BUSY {
             return Some(format!(
-                "its busiest thread used {} % of a core; raise --threads, or use a faster machine",
-                percent(self.generator.cpu_busiest)
+                "its busiest thread used {} % of a core{}; raise --threads, or use a faster machine",
+                percent(self.generator.cpu_busiest),
+                self.messages()
             ));
         }
         if self.wanted_busiest >= BUSY {
@@ -121,6 +122,21 @@ impl Facts<'_> {
                 length(service)
             )
         })
+    }
+
+    /// Names the share of the generator's threads that sealing requests and opening responses took, where each costs RSA operations of
+    /// its own. Empty for another target.
+    fn messages(&self) -> String {
+        let threads = self.totals.measured.as_secs_f64() * self.plan.threads as f64;
+        if self.plan.target.mle.is_none() || threads <= 0.0 {
+            return String::new();
+        }
+        let spent = [Phase::Seal, Phase::Open].map(|phase| {
+            let times = self.totals.sum.times(phase);
+            times.quantiles().mean_ns * times.len() as f64 / 1e9
+        });
+        let share = (spent.iter().sum::<f64>() / threads * 100.0).round().min(100.0);
+        format!(", and {share} % went to sealing requests and opening responses (RSA)")
     }
 
     /// Returns whether workers spend more time thinking than waiting for answers.
@@ -279,7 +295,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Spacing, Steps};
+    use crate::plan::{MessageSettings, Spacing, Steps};
     use crate::record::Interval;
 
     /// `GET /` in a closed loop.
@@ -330,6 +346,22 @@ mod tests {
         ] {
             assert!(matches!(&limit, Limit::Generator(reason) if reason.contains(word)), "{limit:?}");
         }
+    }
+
+    #[test]
+    fn the_cost_of_rsa_is_named_where_the_generator_is_the_bottleneck() {
+        let mut plan = closed();
+        plan.target.mle = Some(MessageSettings::default());
+        let mut totals = totals(100, &[5; 100]);
+        // In ten seconds of one thread.
+        for (phase, ms) in [(Phase::Seal, 1), (Phase::Open, 49)] {
+            (0..100).for_each(|_| totals.sum.times[phase.index()].record(Duration::from_millis(ms)));
+        }
+        let generator = Generator { cpu_busiest: 0.95, ..Generator::default() };
+        let Limit::Generator(reason) = limit(&plan, &totals, &generator, 0.95, 0) else { panic!("the generator") };
+        assert!(reason.contains(", and 50 % went to sealing requests and opening responses (RSA);"), "{reason}");
+        let Limit::Generator(reason) = limit(&closed(), &totals, &generator, 0.95, 0) else { panic!("the generator") };
+        assert!(!reason.contains("RSA"), "{reason}");
     }
 
     #[test]

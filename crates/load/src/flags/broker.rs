@@ -214,7 +214,8 @@ pub(super) fn refuse_others(problems: &mut Problems, flags: &Flags) {
         connect_timeout: None,
         ..flags.connection.clone()
     };
-    let groups = [given(&flags.request), given(&flags.tls), given(&flags.sealed), given(&connection), given(&verdict)];
+    let sealing = [given(&flags.sealed), given(&flags.mle)].concat();
+    let groups = [given(&flags.request), given(&flags.tls), sealing, given(&connection), given(&verdict)];
     for flag in groups.concat() {
         problems.add(flag, "applies to HTTP only, and the target is a broker; remove it");
     }

@@ -8,6 +8,7 @@ mod arrival;
 mod broker;
 mod channel;
 mod connection;
+mod mle;
 mod output;
 mod request;
 mod resolve;
@@ -29,6 +30,7 @@ pub(crate) use self::arrival::ArrivalFlags;
 pub(crate) use self::broker::BrokerFlags;
 pub(crate) use self::channel::{ChannelArgs, ChannelJob};
 pub(crate) use self::connection::ConnectionFlags;
+pub(crate) use self::mle::MleFlags;
 pub(crate) use self::output::{Output, OutputFlags};
 pub(crate) use self::request::RequestFlags;
 pub(crate) use self::resolve::{Extra, Job, Verdict, resolve};
@@ -172,6 +174,10 @@ pub(crate) struct Flags {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) sealed: SealedFlags,
+    /// Flags for messages of card schemes on top.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) mle: MleFlags,
     /// Flags for a broker as the target.
     #[command(flatten)]
     #[serde(flatten)]

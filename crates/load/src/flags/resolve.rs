@@ -6,7 +6,9 @@ use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::tls::Secret;
 
 use super::{Flags, Output, broker, target};
-use crate::plan::{Assertion, Broker, Connections, Plan, Protocol, Request, SealedSessions, Target, Tls};
+use crate::plan::{
+    Assertion, Broker, Connections, MessageSettings, Plan, Protocol, Request, SealedSessions, Target, Tls,
+};
 use crate::request;
 use crate::thresholds::{Figure, Threshold};
 
@@ -77,6 +79,7 @@ pub(crate) fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<
             protocol: aim.protocol,
             tls: aim.tls,
             sealed: aim.sealed,
+            mle: aim.mle,
             broker: aim.broker,
             channels: None,
         },
@@ -104,6 +107,7 @@ struct Aim {
     connections: Connections,
     tls: Option<Tls>,
     sealed: Option<SealedSessions>,
+    mle: Option<MessageSettings>,
     broker: Option<Broker>,
 }
 
@@ -119,7 +123,8 @@ fn at_server(problems: &mut Problems, name: &str, url: Option<&str>, flags: &Fla
     let tls = flags.tls.resolve(problems, is_tls, password);
     let method_given = flags.request.method.is_some();
     let sealed = flags.sealed.resolve(problems, protocol, connections.reuse, &mut request, method_given);
-    Aim { url, request, protocol, connections, tls, sealed, broker: None }
+    let mle = flags.mle.resolve(problems, protocol, sealed.is_some());
+    Aim { url, request, protocol, connections, tls, sealed, mle, broker: None }
 }
 
 fn at_broker(problems: &mut Problems, name: &str, url: &str, flags: &Flags) -> Aim {
@@ -134,7 +139,7 @@ fn at_broker(problems: &mut Problems, name: &str, url: &str, flags: &Flags) -> A
     };
     let protocol = Protocol::Broker;
     let connections = flags.connection.connections(problems, protocol);
-    Aim { url, request, protocol, connections, tls: None, sealed: None, broker }
+    Aim { url, request, protocol, connections, tls: None, sealed: None, mle: None, broker }
 }
 
 /// Returns whether a failed request fails the run. By default it does, unless a threshold bounds the errors.

@@ -15,6 +15,8 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use sealway_runtime::tls::ClientFiles;
 use serde::{Deserialize, Serialize};
 
+pub use sealway_client::mle::MessageSettings;
+
 pub use self::broker::{Broker, BrokerCertificate, BrokerOperation, BrokerWire};
 pub use self::channel::{ChannelMode, ChannelRole, Channels};
 use crate::named::named;
@@ -61,6 +63,7 @@ impl Plan {
                 protocol: Protocol::Http1,
                 tls: None,
                 sealed: None,
+                mle: None,
                 broker: None,
                 channels: None,
             },
@@ -92,6 +95,8 @@ pub struct Target {
     pub tls: Option<Tls>,
     /// Sealed sessions on top of HTTP.
     pub sealed: Option<SealedSessions>,
+    /// Messages encrypted as card schemes do, on top of HTTP. Not beside `sealed`.
+    pub mle: Option<MessageSettings>,
     /// Broker, for [`Protocol::Broker`]. Then of the other fields only the URL counts, which stands for the socket.
     pub broker: Option<Broker>,
     /// Channels over a relay, for [`Protocol::Channel`]. The URL is the relay's.

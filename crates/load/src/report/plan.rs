@@ -59,6 +59,9 @@ pub(crate) struct PlanSummary {
     pub(crate) tls: Option<TlsSummary>,
     /// Settings of sealed sessions; null for none.
     pub(crate) sealed: Option<SealedSummary>,
+    /// Settings of messages of card schemes; null for none.
+    #[serde(default)]
+    pub(crate) mle: Option<MleSummary>,
     /// Operation of a broker; null for another target.
     #[serde(default)]
     pub(crate) broker: Option<BrokerSummary>,
@@ -104,6 +107,15 @@ pub(crate) struct SealedSummary {
     /// Wire 3: suites offered to the service.
     #[serde(default)]
     pub(crate) suites: Vec<String>,
+}
+
+/// Settings of messages of card schemes: no file and no key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MleSummary {
+    /// Profile of the messages, such as `visa`.
+    pub(crate) profile: String,
+    /// Algorithm that encrypted the content of requests; null for the default.
+    pub(crate) enc: Option<String>,
 }
 
 /// Operation of a broker run.
@@ -152,6 +164,7 @@ impl From<&Plan> for PlanSummary {
             timeouts: plan.timeouts,
             tls: target.tls.as_ref().map(TlsSummary::from),
             sealed: target.sealed.as_ref().map(SealedSummary::from),
+            mle: target.mle.as_ref().map(|mle| MleSummary { profile: mle.profile.clone(), enc: mle.enc.clone() }),
             broker: target.broker.as_ref().map(BrokerSummary::from),
             assertions: plan.assertions.iter().map(assertion).collect(),
             threads: plan.threads,

@@ -123,7 +123,9 @@ impl Program {
             path_fixed: None,
             headers_fixed: None,
             body_fixed: None,
-            is_http1: plan.target.protocol == Protocol::Http1 && plan.target.sealed.is_none(),
+            is_http1: plan.target.protocol == Protocol::Http1
+                && plan.target.sealed.is_none()
+                && plan.target.mle.is_none(),
             says_close: says_close(plan),
         };
         program.fix()?;

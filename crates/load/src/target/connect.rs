@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use http::Uri;
 use http::uri::{Authority, Scheme};
+use sealway_client::mle::{Messages, provider};
 
 use super::broker::{BrokerLines, Work};
 use super::channel::ChannelLines;
@@ -15,6 +16,7 @@ use super::h1::{Http1, ReadBuffer};
 use super::h2::Http2Lines;
 #[cfg(feature = "http3")]
 use super::h3::Http3Lines;
+use super::mle::MleConnection;
 use super::sealed::{SealedConnection, Seals};
 use super::stream::{OpenStream, Stream};
 use super::tls::{Handshakes, Material};
@@ -32,6 +34,7 @@ pub(crate) struct TargetSetup {
     addresses: Addresses,
     material: Option<Material>,
     seals: Option<Seals>,
+    messages: Option<Arc<Messages>>,
     work: Option<Arc<Work>>,
 }
 
@@ -53,6 +56,10 @@ impl TargetSetup {
                 .map(|sealed| Seals::new(sealed, &plan.target.url))
                 .transpose()
                 .map_err(unfit)?,
+            messages: match plan.target.mle.as_ref().map(|mle| mle.load(provider())).transpose() {
+                Ok(messages) => messages.map(Arc::new),
+                Err(err) => return Err(unfit(err.to_string())),
+            },
             work: plan.target.broker.as_ref().map(|asked| Work::new(asked, plan.seed)).transpose().map_err(unfit)?,
             addresses: Addresses::of(plan).map_err(unfit)?,
         })
@@ -68,6 +75,7 @@ impl TargetSetup {
 pub(crate) struct Connector {
     lines: Rc<Lines>,
     seals: Option<Seals>,
+    messages: Option<Arc<Messages>>,
     program: Arc<Program>,
 }
 
@@ -211,7 +219,12 @@ impl Connector {
             buffer,
             upgrade: RefCell::new(CurrentRequest::new(&setup.program, plan.seed)),
         };
-        Ok(Connector { lines: Rc::new(lines), seals: setup.seals.clone(), program: setup.program.clone() })
+        Ok(Connector {
+            lines: Rc::new(lines),
+            seals: setup.seals.clone(),
+            messages: setup.messages.clone(),
+            program: setup.program.clone(),
+        })
     }
 
     /// Returns the gauge of open connections.
@@ -230,6 +243,10 @@ impl Connector {
     /// A failure that says why there is no connection.
     pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Failure> {
         let connection = self.lines.open(sample).await?;
+        if let Some(messages) = &self.messages {
+            let (lines, messages) = (self.lines.clone(), messages.clone());
+            return Ok(Connection::Mle(Box::new(MleConnection::new(connection, lines, messages, &self.program))));
+        }
         let Some(seals) = &self.seals else { return Ok(connection) };
         Ok(Connection::Sealed(Box::new(SealedConnection::new(
             connection,

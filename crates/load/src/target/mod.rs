@@ -1,6 +1,7 @@
 //! Making of one request: a [`Connector`] opens connections, a [`Connection`] exchanges one request at a time.
 
 mod broker;
+mod carrier;
 mod channel;
 mod classify;
 mod connect;
@@ -9,6 +10,7 @@ mod h1;
 mod h2;
 #[cfg(feature = "http3")]
 mod h3;
+mod mle;
 mod multiplexed;
 mod observed;
 mod pool;
@@ -28,6 +30,7 @@ pub(crate) use self::h1::Http1;
 pub(crate) use self::h2::Http2;
 #[cfg(feature = "http3")]
 pub(crate) use self::h3::Http3;
+pub(crate) use self::mle::MleConnection;
 pub(crate) use self::sealed::AnySession;
 pub(crate) use self::sealed::SealedConnection;
 pub(crate) use self::ws::WebSocket;
@@ -61,6 +64,8 @@ pub(crate) enum Connection {
     WebSocket(Box<WebSocket>),
     /// Sealed sessions over one of the other kinds.
     Sealed(Box<SealedConnection>),
+    /// Messages of card schemes over one of the other kinds.
+    Mle(Box<MleConnection>),
     /// Broker connection, or a share of one.
     Broker(Box<Broker>),
     /// Handle that makes channels over a relay.
@@ -77,6 +82,7 @@ impl Connection {
             Connection::Http3(connection) => connection.is_open(),
             Connection::WebSocket(connection) => connection.keeps(),
             Connection::Sealed(connection) => connection.keeps(),
+            Connection::Mle(connection) => connection.keeps(),
             Connection::Broker(connection) => connection.is_open(),
             Connection::Channel(_) => true,
         }
@@ -96,6 +102,7 @@ impl Connection {
             Connection::Http3(connection) => Ok(connection.is_open()),
             Connection::WebSocket(connection) => Ok(connection.is_open().await),
             Connection::Sealed(connection) => Box::pin(connection.is_open()).await,
+            Connection::Mle(connection) => Box::pin(connection.is_open()).await,
             Connection::Broker(connection) => Ok(connection.is_open()),
             Connection::Channel(_) => Ok(true),
         }
@@ -116,6 +123,7 @@ impl Connection {
             Connection::Http3(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::WebSocket(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Sealed(connection) => Box::pin(connection.exchange(prepared, sample)).await,
+            Connection::Mle(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Broker(connection) => Box::pin(connection.exchange(sample)).await,
             Connection::Channel(connection) => Box::pin(connection.exchange(sample)).await,
         }
@@ -132,6 +140,7 @@ impl Connection {
             Connection::Http3(_) => {}
             Connection::WebSocket(connection) => connection.finish().await,
             Connection::Sealed(connection) => Box::pin(connection.finish(wait)).await,
+            Connection::Mle(connection) => Box::pin(connection.finish(wait)).await,
         }
     }
 }

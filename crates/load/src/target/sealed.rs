@@ -16,6 +16,7 @@ use sealway_client::native::{self, KEY_SET_PATH, Keyring, suite_required};
 use sealway_client::{Error, ErrorKind, Message, Offer, Wire};
 use sealway_runtime::config::read_secret;
 
+use super::carrier::Carrier;
 use super::connect::Lines;
 use super::{Connection, Sample};
 use crate::plan::{self, Agree};
@@ -100,29 +101,27 @@ impl Seals {
 
 /// Connection whose requests are sealed.
 pub(crate) struct SealedConnection {
-    inner: Connection,
-    lines: Rc<Lines>,
+    carrier: Carrier,
     seals: Seals,
-    carrier: CurrentRequest,
     /// Session of this connection, if each connection has its own.
     session: Option<Rc<AnySession>>,
 }
 
 impl SealedConnection {
     pub(crate) fn new(inner: Connection, lines: Rc<Lines>, seals: Seals, program: &Arc<Program>) -> Self {
-        SealedConnection { inner, lines, seals, carrier: CurrentRequest::raw(program), session: None }
+        SealedConnection { carrier: Carrier::new(inner, lines, program), seals, session: None }
     }
 
     pub(crate) fn keeps(&self) -> bool {
-        self.inner.keeps()
+        self.carrier.keeps()
     }
 
     pub(crate) async fn is_open(&mut self) -> Result<bool, Failure> {
-        self.inner.is_open().await
+        self.carrier.is_open().await
     }
 
     pub(crate) async fn finish(self, wait: Option<Duration>) {
-        self.inner.finish(wait).await;
+        self.carrier.finish(wait).await;
     }
 
     /// Agrees a session if one is due, seals a request and opens its answer.
@@ -184,7 +183,7 @@ impl SealedConnection {
                 let begun = Agreement::begin(*wire, init_path.path(), offer, &mut |_| ());
                 let (agreement, message) = begun.map_err(not_agreed)?;
                 let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
-                let (status, _, body) = self.send(raw, sample).await?;
+                let (status, _, body) = self.carrier.send(raw, sample).await?;
                 AnySession::Old(agreement.finish(status, &body, &mut |_| ()).map_err(not_agreed)?)
             }
         };
@@ -206,7 +205,7 @@ impl SealedConnection {
             let begun = native::Agreement::begin(&offer, suite, service.keyring.pinned(), &service.url, None);
             let (agreement, message) = begun.map_err(not_agreed)?;
             let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
-            let (status, _, body) = self.send(raw, sample).await?;
+            let (status, _, body) = self.carrier.send(raw, sample).await?;
             let arrived = Instant::now();
             let signer = match agreement.claimed(status, &body) {
                 Ok(signer) => signer,
@@ -234,7 +233,7 @@ impl SealedConnection {
 
     async fn key_set(&mut self, sample: &mut Sample, is_last: bool) -> Result<Vec<u8>, Failure> {
         let path = PathAndQuery::from_static(KEY_SET_PATH);
-        let (status, _, set) = self.send(Raw { path: Some(path), is_last, ..Raw::default() }, sample).await?;
+        let (status, _, set) = self.carrier.send(Raw { path: Some(path), is_last, ..Raw::default() }, sample).await?;
         if status == StatusCode::OK {
             return Ok(set);
         }
@@ -265,7 +264,7 @@ impl SealedConnection {
         let sealed = session.seal(method, path.as_str(), &prepared.headers()?, &body);
         let (message, pending) = sealed.map_err(|err| Failure::new(Class::Internal, err))?;
         sample.seal = Some(before.elapsed());
-        let (status, headers, body) = self.send(raw(method.clone(), path, message, true), sample).await?;
+        let (status, headers, body) = self.carrier.send(raw(method.clone(), path, message, true), sample).await?;
         let before = Instant::now();
         let opened = pending.open(status, &headers, &body);
         sample.open = Some(before.elapsed());
@@ -306,7 +305,7 @@ impl SealedConnection {
                 raw.headers.insert(name, value);
             }
         }
-        let (status, headers, body) = self.send(raw, sample).await?;
+        let (status, headers, body) = self.carrier.send(raw, sample).await?;
         let before = Instant::now();
         let opened = pending.open(status, &headers, body.into(), &mut |_| ());
         sample.open = Some(before.elapsed());
@@ -329,24 +328,6 @@ impl SealedConnection {
         sample.ended = Some(Instant::now());
         prepared.check_other(sample.status, &plaintext)?;
         Ok(())
-    }
-
-    /// Sends over the current connection, or over a new one if the last answer ended it.
-    async fn send(&mut self, raw: Raw, sample: &mut Sample) -> Result<(StatusCode, http::HeaderMap, Vec<u8>), Failure> {
-        if !self.inner.is_open().await? {
-            self.inner = self.lines.open(sample).await?;
-        }
-        self.carrier.carry(raw);
-        let (started, server) = (sample.started, sample.server.take());
-        // Each message has a first byte of its own; the sample keeps the last one.
-        (sample.first_byte, sample.started) = (None, Instant::now());
-        let sent = Box::pin(self.inner.exchange(&mut self.carrier, sample)).await;
-        sample.started = started;
-        sample.server = server.into_iter().chain(sample.server).reduce(|before, now| before + now);
-        sent?;
-        let status = StatusCode::from_u16(sample.status).map_err(|err| Failure::new(Class::Malformed, err))?;
-        let (headers, body) = self.carrier.take_answer();
-        Ok((status, headers, body))
     }
 }
 

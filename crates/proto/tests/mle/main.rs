@@ -10,6 +10,7 @@ mod keys;
 mod mutation;
 mod replay;
 mod round_trip;
+mod scenarios;
 mod setup;
 mod sign;
 mod vectors;

@@ -200,6 +200,9 @@ pub(super) fn asked(report: &Report) -> String {
             pairs.push(pair("identity key trust", trust.replace('_', " ")));
         }
     }
+    if let Some(mle) = &asked.mle {
+        pairs.push(pair("messages", mle.profile.clone()));
+    }
     if let Some(broker) = &asked.broker {
         pairs.push(pair("broker", broker.words()));
     }
