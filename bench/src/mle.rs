@@ -85,7 +85,7 @@ impl Setup {
         let opened = opening.unwrapped(cek.as_ref().map(|cek| cek.as_slice()), &randoms, &self.provider).unwrap();
         let fresh = Fresh::reserved(opened.claim());
         let plaintext = opened.release(fresh).unwrap();
-        let token = self.seal(plaintext.bytes().expect("a token has no padding"), Message::Answer);
+        let token = self.seal(plaintext.bytes().unwrap(), Message::Answer);
         body::wrap(&token, self.profile.wrapper(Message::Answer))
     }
 

@@ -51,7 +51,7 @@ macro_rules! open {
         };
         let opened = unwrap($of.body.as_bytes(), profile.wrapper(message))
             .and_then(|token| open_at(&token, &profile, message, &keys(&$of.key), $of.now_ms));
-        opened.map(|opened| release(opened).into_bytes().to_vec())
+        opened.and_then(|opened| release(opened).into_bytes()).map(|bytes| bytes.to_vec())
     }};
 }
 
