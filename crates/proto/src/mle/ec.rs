@@ -6,7 +6,8 @@ use zeroize::Zeroizing;
 
 use super::algorithm::{CEK_LEN_MAX, Enc};
 use super::der::{Der, INTEGER, OCTET_STRING, OID, SEQUENCE};
-use super::load::{Block, KeyError, blocks, private_pkcs8, sole};
+use super::key_error::KeyError;
+use super::load::{Block, blocks, private_pkcs8, sole};
 use crate::crypto::Provider;
 
 /// The length of an uncompressed point, in bytes.

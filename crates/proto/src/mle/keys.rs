@@ -13,8 +13,9 @@ use zeroize::Zeroizing;
 use super::algorithm::{Alg, Enc};
 use super::crypto::{AesWrap, CryptoFailure, JoseProvider, Unwrap, Wrap};
 use super::ec;
+use super::key_error::KeyError;
 use super::kid::{self, KidSource};
-use super::load::{KeyError, Numbers, Public, private_pkcs8, rsa_defect};
+use super::load::{Numbers, Public, private_pkcs8, rsa_defect};
 use crate::crypto::Provider;
 
 /// A key that opens tokens.

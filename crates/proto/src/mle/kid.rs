@@ -8,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::compact;
 use super::header::KID_LEN_MAX;
-use super::load::{Certificate, KeyError, Numbers, Public};
+use super::key_error::KeyError;
+use super::load::{Certificate, Numbers, Public};
 use crate::crypto::Provider;
 
 /// The source of a key's name.

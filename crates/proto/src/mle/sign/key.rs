@@ -13,8 +13,9 @@ use super::seam::{JwsProvider, Sign, Verify};
 use crate::crypto::Provider;
 use crate::mle::algorithm::JwsAlg;
 use crate::mle::crypto::CryptoFailure;
+use crate::mle::key_error::KeyError;
 use crate::mle::kid::{self, KidSource};
-use crate::mle::load::{KeyError, Public, private_pkcs8, rsa_defect};
+use crate::mle::load::{Public, private_pkcs8, rsa_defect};
 
 /// A private key that signs requests.
 pub struct SigningKey {
