@@ -43,12 +43,12 @@ fn every_command_of_the_guide_does_what_it_says() {
         [
             "service.py",
             "mle.yaml",
-            "Profiles.yaml",
-            "broker.yaml",
             "fields.yaml",
             "outbound.yaml",
             "scheme.py",
-            "signed.yaml"
+            "signed.yaml",
+            "Profiles.yaml",
+            "broker.yaml"
         ]
     );
     let ports: Vec<(u16, u16)> =

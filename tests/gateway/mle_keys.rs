@@ -193,12 +193,14 @@ fn the_end_of_certificates_is_warned_of_and_shown() {
         line["level"] == "WARN" && line["key"] == "key-0" && line.to_string().contains("ends soon")
     };
     let line = server.wait_for_log(0, warned).unwrap();
-    assert_eq!(line["days_left"], 19, "{line}");
+    // 20 days, less the moment since the certificate was made: 19 whole ones, unless that moment is shorter than a second.
+    let is_due = |days: Option<i64>| days == Some(19) || days == Some(20);
+    assert!(is_due(line["days_left"].as_i64()), "{line}");
     assert!(!server.log().join("\n").contains("\"key\":\"caller\""), "300 days are left");
     let request = Request::get("/admin/certificates").header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
     let shown = request.send(server.admin()).unwrap().json();
     let found = shown.as_array().unwrap().iter().find(|one| one["used_by"] == "mle key key-0").unwrap();
-    assert_eq!((found["days_left"].as_i64(), found["subject"].as_str()), (Some(19), Some("CN=key-0")), "{shown}");
+    assert!(is_due(found["days_left"].as_i64()) && found["subject"] == "CN=key-0", "{shown}");
     let until = Instant::now() + WAIT;
     let ready = loop {
         let ready = Request::get("/ready").send(server.admin()).unwrap().json();
@@ -208,7 +210,7 @@ fn the_end_of_certificates_is_warned_of_and_shown() {
         assert!(Instant::now() < until, "{ready}");
         std::thread::sleep(Duration::from_millis(20));
     };
-    assert_eq!((ready["status"].as_str(), ready["mleCertificates"]["daysLeft"].as_i64()), (Some("ready"), Some(19)));
+    assert!(ready["status"] == "ready" && is_due(ready["mleCertificates"]["daysLeft"].as_i64()), "{ready}");
     assert!(!ready.to_string().contains("key-0"), "everybody may read it: {ready}");
 }
 
@@ -239,7 +241,11 @@ fn wrong_keys_are_named_at_a_start_and_at_a_reload() {
         ("file: key-0.key.pem", "file: folder.pem", &["mle_keys.key-0.file", "folder.pem: Is a directory"]),
         ("file: key-0.key.pem", "file: empty.pem", &["mle_keys.key-0.file", "empty.pem: the key is empty"]),
         ("file: key-0.key.pem", "file: huge.pem", &["mle_keys.key-0.file", "huge.pem: it has more than 65536 bytes"]),
-        ("file: key-0.key.pem", "file: ec.pem", &["mle_keys.key-0.file", "ec.pem: the key is not an RSA key"]),
+        (
+            "file: key-0.key.pem",
+            "file: ec.pem",
+            &["mle_keys.key-0.file", "ec.pem: the key is not of its algorithm's kind: RSA"],
+        ),
         ("file: key-0.key.pem", "file: small.pem", &["mle_keys.key-0.file", "small.pem: the RSA key has 1024 bits"]),
         (
             "file: key-0.key.pem",

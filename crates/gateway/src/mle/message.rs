@@ -176,7 +176,7 @@ impl Exchange<'_> {
         let begin = |token: &Vec<u8>| {
             let opening = core::Opening::begin(token, profile, message, &self.mle.open, now_ms)?;
             if message == Message::Request
-                && headers.get(KEY_ID).is_some_and(|said| said.as_bytes() != opening.wants().kid().as_bytes())
+                && headers.get_all(KEY_ID).iter().any(|said| said.as_bytes() != opening.wants().kid().as_bytes())
             {
                 return Err(Refusal::new(Class::Kid, "the header keyId is not the kid of the token"));
             }
