@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 use sealway_gateway::jose_provider;
 use sealway_proto::mle::header::Header;
@@ -97,8 +98,8 @@ struct KeyName {
     #[arg(long)]
     kid: Option<String>,
     /// Derivation of that name from the key
-    #[arg(long, value_enum)]
-    kid_from: Option<KidFrom>,
+    #[arg(long, value_parser = derivation())]
+    kid_from: Option<KidSource>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -116,35 +117,14 @@ enum Direction {
     Answer,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum KidFrom {
-    SpkiSha256Hex,
-    CertificateSha256Hex,
-    CertificateSha256Base64,
-    #[value(name = "x5t_s256")]
-    X5tS256,
-    SubjectSerialNumber,
-    JwkThumbprint,
-}
-
-impl KidFrom {
-    fn source(self) -> KidSource {
-        match self {
-            KidFrom::SpkiSha256Hex => KidSource::SpkiSha256Hex,
-            KidFrom::CertificateSha256Hex => KidSource::CertificateSha256Hex,
-            KidFrom::CertificateSha256Base64 => KidSource::CertificateSha256Base64,
-            KidFrom::X5tS256 => KidSource::X5tS256,
-            KidFrom::SubjectSerialNumber => KidSource::SubjectSerialNumber,
-            KidFrom::JwkThumbprint => KidSource::JwkThumbprint,
-        }
-    }
+fn derivation() -> impl TypedValueParser<Value = KidSource> {
+    let names = PossibleValuesParser::new(KidSource::DERIVED.map(|(name, _)| name));
+    names.try_map(|name| KidSource::derived(&name).ok_or("it is no derivation"))
 }
 
 impl KeyName {
     fn source(self) -> anyhow::Result<KidSource> {
-        let derived = self.kid_from.map(KidFrom::source);
-        self.kid.map(KidSource::Fixed).or(derived).context("--kid or --kid-from")
+        self.kid.map(KidSource::Fixed).or(self.kid_from).context("--kid or --kid-from")
     }
 }
 
@@ -186,9 +166,8 @@ pub(crate) fn run(action: MleAction) -> anyhow::Result<()> {
 fn keys(file: &Path) -> anyhow::Result<()> {
     let public = Public::load(&read(file)?).with_context(|| file.display().to_string())?;
     writeln!(out(), "{}: {}", file.display(), public.kind())?;
-    for from in KidFrom::value_variants() {
-        let name = from.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        match from.source().derive(&public, jose_provider().base()) {
+    for (name, source) in KidSource::DERIVED {
+        match source.derive(&public, jose_provider().base()) {
             Ok(kid) => writeln!(out(), "  {name}: {kid}")?,
             Err(err) => writeln!(out(), "  {name}: – ({err})")?,
         }

@@ -21,16 +21,6 @@ use crate::clock::now_ms;
 /// Names of the profiles, as configuration and flags have them.
 pub const PROFILES: [&str; 4] = ["mastercard-jwe", "visa", "visa-acceptance", "generic-jwe"];
 
-/// Derivations of a key's name, as configuration and flags have them.
-const KID_SOURCES: [(&str, KidSource); 6] = [
-    ("spki_sha256_hex", KidSource::SpkiSha256Hex),
-    ("certificate_sha256_hex", KidSource::CertificateSha256Hex),
-    ("certificate_sha256_base64", KidSource::CertificateSha256Base64),
-    ("x5t_s256", KidSource::X5tS256),
-    ("subject_serial_number", KidSource::SubjectSerialNumber),
-    ("jwk_thumbprint", KidSource::JwkThumbprint),
-];
-
 /// Files and names by which a client seals requests and opens answers. It holds paths and no key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageSettings {
@@ -164,9 +154,8 @@ impl MessageSettings {
                 "the name of the key is missing: give it, or a derivation of names",
             ));
         };
-        let known = KID_SOURCES.into_iter().find(|(name, _)| name == from);
-        known.map(|(_, source)| source).ok_or_else(|| {
-            let names = KID_SOURCES.map(|(name, _)| name).join(", ");
+        KidSource::derived(from).ok_or_else(|| {
+            let names = KidSource::DERIVED.map(|(name, _)| name).join(", ");
             SettingError::new("kid_from", format!("\"{from}\" is none of {names}"))
         })
     }

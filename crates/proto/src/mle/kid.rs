@@ -32,6 +32,21 @@ pub enum KidSource {
 }
 
 impl KidSource {
+    /// The derivations, each with its name in configurations and flags.
+    pub const DERIVED: [(&'static str, KidSource); 6] = [
+        ("spki_sha256_hex", KidSource::SpkiSha256Hex),
+        ("certificate_sha256_hex", KidSource::CertificateSha256Hex),
+        ("certificate_sha256_base64", KidSource::CertificateSha256Base64),
+        ("x5t_s256", KidSource::X5tS256),
+        ("subject_serial_number", KidSource::SubjectSerialNumber),
+        ("jwk_thumbprint", KidSource::JwkThumbprint),
+    ];
+
+    /// Returns the derivation of this name, one of [`KidSource::DERIVED`].
+    pub fn derived(name: &str) -> Option<KidSource> {
+        KidSource::DERIVED.into_iter().find_map(|(known, source)| (known == name).then_some(source))
+    }
+
     /// Derives the name of a key.
     ///
     /// # Errors
