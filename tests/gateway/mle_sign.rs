@@ -320,7 +320,7 @@ fn a_wrong_configuration_is_named() {
             "scheme: { certificate: own.cert.pem, kid: a }, own: { file: own.key.pem, kid: b }, signer: { file: signer.key.pem, alg: ES256, kid: c }",
             mle(oauth1),
             one,
-            "mle_keys.signer.alg: \"ES256\" is none of RSA-OAEP-256, RSA-OAEP, RSA-OAEP-512",
+            "mle_keys.signer.alg: \"ES256\" is none of RSA-OAEP-256, RSA-OAEP, RSA-OAEP-512, ECDH-ES, dir, A128KW, A256KW, RS256, PS256",
         ),
     ] {
         let config = format!(

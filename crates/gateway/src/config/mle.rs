@@ -1,6 +1,8 @@
 //! Section `mle_keys:` of the configuration, and `mle:` of a route.
 
+mod broker;
 mod fle;
+mod sign;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,9 +11,9 @@ use sealway_proto::mle::{Alg, Enc, FieldRule, IatUnit, JwsAlg, KidSource, Messag
 use sealway_runtime::config::{FilePath, Flag, Problems};
 use serde::{Deserialize, Serialize};
 
-use super::mle_broker::{self, RawMleBroker};
-use super::mle_sign::{self, RawSign};
 use crate::mle::{Caller, Direction, KeyAlg, KeyFiles, MlePolicy, PlainAnswers};
+
+pub(super) use self::sign::origin_of;
 
 /// An entry of `mle_keys:` as written: a key with `file` or `broker` opens tokens, or with `file` signs by its `alg`; one with `certificate`
 /// alone seals them, and one with `secret_file` does both.
@@ -22,7 +24,7 @@ pub struct RawMleKey {
     /// or DER.
     file: Option<FilePath>,
     /// The broker that holds the private key that opens; `certificate` is then the certificate or public key of it.
-    broker: Option<RawMleBroker>,
+    broker: Option<broker::RawMleBroker>,
     /// Beside `file` the certificate of the key, for names that are derived from one. Alone the certificate or public key of the
     /// recipient: a key that seals. Among several keys the one whose certificate began last, of those that are valid, is used.
     certificate: Option<FilePath>,
@@ -118,7 +120,7 @@ pub(super) struct RawMle {
     /// The signature of an outbound route's requests, made over the body as it is sent. A header of its name that the service set is
     /// replaced.
     /// - default: none
-    sign: Option<RawSign>,
+    sign: Option<sign::RawSign>,
     /// Names of algorithms for `generic-jwe`.
     /// - default: `RSA-OAEP-256` with `A256GCM`
     generic: Option<RawGeneric>,
@@ -239,7 +241,7 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
     let secret = path("secret_file", &raw.secret_file);
     let alg = match raw.signature_alg() {
         Some(alg) => KeyAlg::Signature(alg),
-        None => KeyAlg::Encryption(alg(&format!("{at}.alg"), raw.alg.as_deref(), problems)?),
+        None => KeyAlg::Encryption(alg(&format!("{at}.alg"), raw.alg.as_deref(), ", RS256, PS256", problems)?),
     };
     let due = match alg {
         KeyAlg::Encryption(Alg::A128Kw | Alg::A256Kw | Alg::Dir) if !is_shared => Some("it needs a secret_file"),
@@ -255,7 +257,7 @@ fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut 
         return None;
     }
     let broker = raw.broker.as_ref();
-    let broker = broker.map(|broker| mle_broker::resolve(&format!("{at}.broker"), name, broker, file, problems));
+    let broker = broker.map(|broker| broker::resolve(&format!("{at}.broker"), name, broker, file, problems));
     let enc = enc(&format!("{at}.enc"), raw.enc.as_deref(), problems)?;
     match alg {
         KeyAlg::Signature(alg) if raw.file.is_none() => {
@@ -298,10 +300,10 @@ fn source(from: KidFrom) -> KidSource {
     }
 }
 
-fn alg(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Alg> {
+fn alg(at: &str, name: Option<&str>, also: &str, problems: &mut Problems) -> Option<Alg> {
     let Some(name) = name else { return Some(Alg::RsaOaep256) };
     let names = || Alg::ALL.iter().map(|alg| alg.as_str()).collect::<Vec<_>>().join(", ");
-    problems.take(at, Alg::parse(name).ok_or_else(|| format!("\"{name}\" is none of {}", names())))
+    problems.take(at, Alg::parse(name).ok_or_else(|| format!("\"{name}\" is none of {}{also}", names())))
 }
 
 fn enc(at: &str, name: Option<&str>, problems: &mut Problems) -> Option<Enc> {
@@ -336,7 +338,7 @@ pub(super) fn resolve(
         seal.push((recipient.caller.clone(), recipient.keys.clone()));
     }
     check_side(at, raw, is_inbound, problems);
-    let sign = raw.sign.as_ref().and_then(|sign| mle_sign::resolve(&format!("{at}.sign"), sign, keys, file, problems));
+    let sign = raw.sign.as_ref().and_then(|sign| sign::resolve(&format!("{at}.sign"), sign, keys, file, problems));
     let seals = if is_inbound { "answer" } else { "request" };
     let mut rules = |name: &str, raw: &Option<Vec<RawFieldRule>>| {
         let seals_here = name == seals;
@@ -455,7 +457,7 @@ fn profile(at: &str, raw: &RawMle, problems: &mut Problems) -> Option<Profile> {
                 problems.add(format!("{at}.generic"), "an empty list allows nothing");
             }
             let algs: Vec<Alg> =
-                algs.iter().filter_map(|name| alg(&format!("{at}.generic.algs"), Some(name), problems)).collect();
+                algs.iter().filter_map(|name| alg(&format!("{at}.generic.algs"), Some(name), "", problems)).collect();
             let encs: Vec<Enc> =
                 encs.iter().filter_map(|name| enc(&format!("{at}.generic.encs"), Some(name), problems)).collect();
             let side = Side::new(&algs, &encs, Wrapper::Bare);

@@ -5,8 +5,6 @@ mod cors;
 mod limits;
 mod listeners;
 mod mle;
-mod mle_broker;
-mod mle_sign;
 mod routes;
 mod upstreams;
 
@@ -204,7 +202,7 @@ impl GatewayConfig {
         let CheckedAction::Forward(upstream, policy) = &route.action else { return Ok(None) };
         let Some(mle) = &policy.mle else { return Ok(None) };
         let servers = self.upstreams.get(upstream).and_then(|upstream| upstream.servers.as_ref());
-        let servers: Vec<WebOrigin> = servers.into_iter().flatten().filter_map(mle_sign::origin_of).collect();
+        let servers: Vec<WebOrigin> = servers.into_iter().flatten().filter_map(mle::origin_of).collect();
         let made = Mle::new(mle.clone(), ring, &servers, replay, policy.sealed_body_max);
         made.map(Some).map_err(|(setting, why)| format!("routes[{}].mle.{setting}: {why}", policy.route))
     }

@@ -9,7 +9,7 @@ use sealway_proto::mle::sign::jws::Signer;
 use sealway_runtime::config::{FilePath, Problems};
 use serde::{Deserialize, Serialize};
 
-use super::mle::RawMleKey;
+use super::RawMleKey;
 use crate::mle::{Scheme, SignPolicy};
 use crate::upstream::ServerAddress;
 
@@ -145,7 +145,7 @@ fn check_text(at: &str, text: &str, problems: &mut Problems) {
 }
 
 /// Returns the scheme and the host of a server; `None` for a socket, which has none.
-pub(super) fn origin_of(server: &ServerAddress) -> Option<WebOrigin> {
+pub(in crate::config) fn origin_of(server: &ServerAddress) -> Option<WebOrigin> {
     server.url_authority().map(|authority| WebOrigin::new(server.is_tls(), authority))
 }
 
