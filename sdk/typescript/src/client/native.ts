@@ -1,31 +1,24 @@
 /** Sessions of wire 3 over HTTP: agreed, renewed, ended, and the calls in them. */
 import type { Provider } from "../crypto/provider.js";
-import { CONTENT_TYPE } from "../session/native/call.js";
-import {
-  beginAnswer,
-  beginRequest,
-  isHeaderRequest,
-  type PendingCall,
-} from "../session/native/client-call.js";
+import type { PendingCall } from "../session/native/client-call.js";
 import { ClientInit } from "../session/native/client-init.js";
-import { decodeInner, encodeInner } from "../session/native/inner.js";
 import { isSafe, parseProblem, provenTimeMs, sendsAgain } from "../session/native/problem.js";
-import { sealAll } from "../session/native/stream.js";
 import { drawShareKeys, type Suite } from "../session/native/suite.js";
-import { toBase64, toBase64Url } from "../wire/base64.js";
-import { type Bytes, concat } from "../wire/bytes.js";
+import { toBase64Url } from "../wire/base64.js";
+import type { Bytes } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
-import { firstOf, type HeaderList, X_SEAL, X_SEALED } from "../wire/headers.js";
+import type { HeaderList } from "../wire/headers.js";
 import { type Moment, moment, passedMs, steadyMs } from "./clock.js";
-import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
+import { wholeOf } from "./flow.js";
 import type { Measure } from "./measure.js";
 import type { Settings } from "./options.js";
 import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
+import { answered, exchange, fetchKeys, type PlainResponse, type Refused } from "./sealed.js";
 import { NativeSession } from "./session.js";
 import type { Sessions } from "./slot.js";
-import type { Pace, Transport } from "./transport.js";
+import type { Transport } from "./transport.js";
 import { KEY_SET_PATH, Keyring } from "./trust.js";
 
 const INIT_PATH = "/v3/sessions";
@@ -34,14 +27,6 @@ const ANSWER_LEN_MAX = 4 * INIT_LEN_MAX;
 
 /** Code of the problem of an ended session; the service or an attacker on the path may have sent it. */
 const EXPIRED = "session_expired";
-
-/** An answer that was opened up to its first frame. */
-interface PlainResponse extends ResponseHead {
-  readonly headers: [string, string][];
-  readonly first: Uint8Array;
-  readonly flow: OpenFlow;
-  readonly done: () => void;
-}
 
 /** Exchanges of wire 3 with one service. */
 export class NativeClient {
@@ -56,18 +41,7 @@ export class NativeClient {
     this.#transport = transport;
   }
 
-  readonly #fetchSet = async (): Promise<Bytes> => {
-    const url = new URL(KEY_SET_PATH, this.#settings.authorityUrl);
-    // Part of an agreement: its measurement is not reported.
-    const measure = this.#transport.measure("init", "GET", KEY_SET_PATH);
-    const received = await this.#transport.send(url, { method: "GET", headers: [] }, measure);
-    const body = await received.whole(PROBLEM_LEN_MAX);
-    const { status } = received;
-    if (status === 200) return body;
-    throw new SealwayError("key_untrusted", `${KEY_SET_PATH}: ${notOurs(received)}`, {
-      status,
-    });
-  };
+  readonly #fetchSet = () => fetchKeys(this.#transport, this.#settings.authorityUrl, KEY_SET_PATH);
 
   /** Agrees a session, or renews `old`. */
   async agree(old?: NativeSession): Promise<NativeSession> {
@@ -143,25 +117,19 @@ export class NativeClient {
     return { status: received.status, body: answer };
   }
 
-  /**
-   * A call; one that no server can have served is sent again, once for each reason. Of a body that flows a part is gone: it
-   * is not.
-   */
-  async call(call: Call, sessions: Sessions<NativeSession>): Promise<Response> {
-    const heard = new Set<string | undefined>();
-    for (;;) {
+  /** Makes a call in the session in use, or in another one where the service has forgotten that. */
+  call(call: Call, sessions: Sessions<NativeSession>): Promise<Response> {
+    return answered(call, async () => {
       const agreed = await sessions.get();
       try {
         const measure = this.#transport.measure("call", call.method, call.target);
-        return answerOf(await this.#once(agreed, call, measure), call);
+        return await this.#once(agreed, call, measure);
       } catch (error) {
-        const { code, retryable } = error as Partial<SealwayError>;
         // Proven or not: else a client that only ever buys would stay with a session that its service forgot.
-        if (code === EXPIRED) sessions.drop(agreed);
-        if (!retryable || heard.has(code) || call.body instanceof ReadableStream) throw error;
-        heard.add(code);
+        if ((error as Partial<SealwayError>).code === EXPIRED) sessions.drop(agreed);
+        throw error;
       }
-    }
+    });
   }
 
   /** Has the service forget a session. */
@@ -184,83 +152,20 @@ export class NativeClient {
     return { url: new URL(target, this.#settings.authorityUrl), method, target, headers, body };
   }
 
-  async #once(agreed: NativeSession, call: Call, measure: Measure): Promise<PlainResponse> {
-    const sealed = await measure.step("seal", () => this.#seal(agreed, call)).catch(unsealable);
-    measure.requestBytes = sealed.length;
-    const { headers, body, pace } = sealed;
+  #once(agreed: NativeSession, call: Call, measure: Measure): Promise<PlainResponse> {
     const sent = moment();
-    const received = await this.#transport.send(call.url, { ...call, headers, body, pace }, measure);
-    const done = () => {
-      measure.responseBytes ||= received.received;
-      measure.done();
-    };
-    if (firstOf(received.headers, X_SEAL) === undefined) {
-      const body = await received.whole(PROBLEM_LEN_MAX).catch((error) => {
-        if (error instanceof SealwayError && error.code === "body_too_large") return new Uint8Array();
-        throw error;
-      });
-      done();
-      throw await this.#refused(agreed, sealed.pending, received, body, sent);
-    }
-    try {
-      const { headers, status } = received;
-      const { opener, stream } = await beginAnswer(this.#provider, sealed.pending, status, headers);
-      measure.responseBytes = stream?.length ?? 0;
-      const flow = new OpenFlow(received, opener, stream);
-      // Most of this waits for the network; what a frame costs beside is small.
-      const frame = await measure.step("open", () => flow.next());
-      const inner = decodeInner(frame ?? new Uint8Array());
-      return { host: received.host, status, headers: inner.headers, first: inner.body, flow, done };
-    } catch (error) {
-      received.stop();
-      throw error;
-    }
-  }
-
-  async #seal(
-    agreed: NativeSession,
-    call: Call,
-  ): Promise<{
-    headers: HeaderList;
-    body: Call["body"] | undefined;
-    pending: PendingCall;
-    length: number;
-    pace?: Pace;
-  }> {
-    const inner = encodeInner(call.headers);
-    const line = { method: call.method, target: call.target };
-    const whole = call.body instanceof ReadableStream ? undefined : call.body;
-    const inHeader = whole !== undefined && isHeaderRequest(call.method, whole.length, inner.length);
-    // `fetch` takes no body with these.
-    if (!inHeader && isSafe(call.method)) {
-      throw new SealwayError("inner_headers_invalid", "too long for a request without body");
-    }
-    const { headers, sealer, pending } = await beginRequest(
-      this.#provider,
-      agreed.session,
-      line,
-      inHeader ? undefined : CONTENT_TYPE,
-      agreed.stampMs(),
-      this.#provider.random(16),
-    );
-    if (whole === undefined) {
-      const pace: Pace = {};
-      const body = sealFlow(call.body as ReadableStream<Uint8Array>, sealer, inner, pace);
-      return { headers, body, pending, length: 0, pace };
-    }
-    const stream = await sealAll(sealer, concat(inner, whole));
-    const { length } = stream;
-    if (!inHeader) return { headers, body: stream, pending, length };
-    return { headers: [...headers, [X_SEALED, toBase64(stream)]], body: undefined, pending, length };
+    const refused: Refused = (...answered) => this.#refused(agreed, sent, ...answered);
+    const stampMs = agreed.stampMs();
+    return exchange(this.#provider, this.#transport, agreed.session, stampMs, call, measure, refused);
   }
 
   /** Makes the error of an answer in plain, and sets the session's clock where a proof gives the time. */
   async #refused(
     agreed: NativeSession,
+    sent: Moment,
     pending: PendingCall,
     answered: ResponseHead,
     body: Bytes,
-    sent: Moment,
   ): Promise<SealwayError> {
     // Read first: the steps below take time that does not count. Both clocks may be read a moment too early.
     const elapsedMs = Math.ceil(passedMs(sent)) + 1;
@@ -272,12 +177,6 @@ export class NativeClient {
     error.retryable = sendsAgain(code, time, method, Number(pending.stamp), elapsedMs);
     return error;
   }
-}
-
-/** Marks an error of sealing: nothing was sent. */
-function unsealable(error: unknown): never {
-  if (error instanceof SealwayError) error.stage = "configuration";
-  throw error;
 }
 
 /** The error of an answer that is not what was hoped for. Nobody has signed it. */
@@ -294,18 +193,4 @@ function refusal(answered: ResponseHead, body: Uint8Array, method = "GET"): Seal
   const isOpen = !isSafe(method) && (code === EXPIRED || code === "clock_skew");
   const note = isOpen ? "; whether it was served is unknown. The next call begins a new session" : "";
   return new SealwayError(code, `${host} refused: ${status} ${code}${note}`, { status, problem });
-}
-
-/** The answer as `fetch` gives one. */
-function answerOf(opened: PlainResponse, call: Call): Response {
-  const { status, headers, first, flow, done } = opened;
-  const isNull = [101, 204, 205, 304].includes(status) || call.method === "HEAD";
-  if (isNull) {
-    done();
-    flow.stop();
-  }
-  const body = isNull ? null : bodyOf(flow, first, done);
-  const response = new Response(body, { status, headers });
-  Object.defineProperty(response, "url", { value: call.url.href });
-  return response;
 }

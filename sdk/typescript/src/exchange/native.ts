@@ -8,6 +8,7 @@ import {
   type RequestLine,
   requestContext,
   requestKeys,
+  type Seal,
   sealedHeader,
 } from "../session/native/call.js";
 import { decodeInner } from "../session/native/inner.js";
@@ -89,12 +90,12 @@ export class NativeCall implements Call {
   async begin(provider: Provider, { id, key }: SessionRecord): Promise<[Stream, Opener]> {
     const inHeader = sealedHeader(this.#headers);
     const [stamp, nonce, contentType] = [this.#stamp, this.nonce, this.#contentType];
-    const session = await SessionKeys.of(provider, key);
+    const seal: Seal = { wire: 3, id, keys: await SessionKeys.of(provider, key) };
     const [keys, context] = await Promise.all([
-      requestKeys(provider, session.c2s, nonce, stamp),
-      requestContext(provider, this.#line, contentType, stamp, nonce, id),
+      requestKeys(provider, seal, nonce, stamp),
+      requestContext(provider, seal, this.#line, contentType, stamp, nonce),
     ]);
-    const reply = new NativeReply(provider, { id, keys: session }, this.#line, nonce);
+    const reply = new NativeReply(provider, seal, this.#line, nonce);
     const open: Opener = async (frame) => {
       const { headers, body } = decodeInner(frame);
       return { inner: headers, first: body, reply };
@@ -103,19 +104,16 @@ export class NativeCall implements Call {
   }
 }
 
-/** A session's id and keys. */
-type SessionIdentity = Readonly<{ id: string; keys: SessionKeys }>;
-
 /** Answers a request of wire 3. */
 export class NativeReply implements Reply {
   readonly #provider: Provider;
-  readonly #session: SessionIdentity;
+  readonly #seal: Seal;
   readonly #line: RequestLine;
   readonly #nonce: string;
 
   /** `nonce` is the request's. */
-  constructor(provider: Provider, session: SessionIdentity, line: RequestLine, nonce: string) {
-    [this.#provider, this.#session, this.#line, this.#nonce] = [provider, session, line, nonce];
+  constructor(provider: Provider, seal: Seal, line: RequestLine, nonce: string) {
+    [this.#provider, this.#seal, this.#line, this.#nonce] = [provider, seal, line, nonce];
   }
 
   answer(status: number): AnswerSeal {
@@ -132,16 +130,15 @@ export class NativeReply implements Reply {
     nonce: string,
     contentType = CONTENT_TYPE,
   ): Promise<SealedStream> {
-    const { id, keys } = this.#session;
     const inHeader = isBodyless(this.#line.method, status);
     const outer = inHeader ? "" : contentType;
     const [streamKeys, context] = await Promise.all([
-      answerKeys(this.#provider, keys.s2c, this.#nonce, nonce),
-      answerContext(this.#provider, status, this.#line, outer, stamp, nonce, id),
+      answerKeys(this.#provider, this.#seal, this.#nonce, nonce),
+      answerContext(this.#provider, this.#seal, status, this.#line, outer, stamp, nonce),
     ]);
     const headers: [string, string][] = [
       [X_SEAL, "3"],
-      [X_KID, KID_PREFIX + id],
+      [X_KID, KID_PREFIX + this.#seal.id],
       [X_IDEMPOTENCY_KEY, `${stamp}.${nonce}`],
     ];
     if (outer !== "") headers.push(["Content-Type", outer]);

@@ -49,6 +49,9 @@ export class SealwayError extends Error {
   }
 }
 
+/** A message that was cut on its way (code `stream_truncated`): what was read of it is not whole. */
+export class Truncated extends SealwayError {}
+
 /**
  * Checks an option, or an argument of a call.
  *

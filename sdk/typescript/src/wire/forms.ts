@@ -11,8 +11,10 @@ export const INIT_LEN_MAX = 16_384;
 export const SEALED_HEADER_LEN_MAX = 8192;
 /** The longest path and query, in bytes. */
 export const TARGET_LEN_MAX = 8192;
-/** The longest problem that is read, in bytes. */
-export const PROBLEM_LEN_MAX = 65_536;
+/** The longest key set or key document, in bytes. */
+export const SET_LEN_MAX = 65_536;
+/** The longest problem that is read, in bytes: it may hold a key set. */
+export const PROBLEM_LEN_MAX = 98_304;
 /** Default of the largest difference between a timestamp and the reader's clock, in milliseconds. */
 export const WINDOW_MS = 300_000;
 /** The widest window of wire 3, in milliseconds either way, however it is configured: what is older no server takes. */
@@ -32,15 +34,24 @@ export function isClientId(text: string): boolean {
 }
 
 /**
+ * The id within a kid.
+ *
+ * @throws {SealwayError} `kid_prefix`.
+ */
+export function idOf(kid: string, prefix = KID_PREFIX): string {
+  if (!kid.startsWith(prefix)) {
+    throw new SealwayError("kid_prefix", `X-Kid does not begin with ${prefix}`);
+  }
+  return kid.slice(prefix.length);
+}
+
+/**
  * The session id within a kid; none if it has no id's form.
  *
  * @throws {SealwayError} `kid_prefix`.
  */
 export function sessionIdOf(kid: string): string | undefined {
-  if (!kid.startsWith(KID_PREFIX)) {
-    throw new SealwayError("kid_prefix", `X-Kid does not begin with ${KID_PREFIX}`);
-  }
-  const id = kid.slice(KID_PREFIX.length);
+  const id = idOf(kid);
   return isSessionId(id) ? id : undefined;
 }
 
@@ -80,14 +91,13 @@ export function checkRequestNonce(nonce: string, least: number): void {
 }
 
 /**
- * Checks an answer's nonce: of its form, and of the kind that answers have.
+ * Checks an answer's nonce: of its form, and of the kind that answers have, which `begin` tells.
  *
  * @throws {SealwayError} `nonce_invalid`, `answer_mismatch`.
  */
-export function checkAnswerNonce(nonce: string, least: number): void {
+export function checkAnswerNonce(nonce: string, least: number, begin = /^r-/): void {
   checkNonce(nonce, least);
-  if (!nonce.startsWith("r-"))
-    throw new SealwayError("answer_mismatch", "the answer has the nonce of a request");
+  if (!begin.test(nonce)) throw new SealwayError("answer_mismatch", "the answer has the nonce of a request");
 }
 
 /**

@@ -15,8 +15,8 @@ import {
   sealedFastify,
   sealedFetch,
 } from "../../src/server/index.js";
+import type { Seal } from "../../src/session/native/call.js";
 import { beginRequest, openAnswer } from "../../src/session/native/client-call.js";
-import type { ClientSession } from "../../src/session/native/client-init.js";
 import { encodeInner } from "../../src/session/native/inner.js";
 import { SessionKeys } from "../../src/session/native/keys.js";
 import { toBase64 } from "../../src/wire/base64.js";
@@ -25,7 +25,7 @@ const ID = `S-${"0".repeat(32)}`;
 const key = Uint8Array.from(provider.random(32));
 const store = new MemoryStore();
 const closing: (() => unknown)[] = [];
-let session: ClientSession;
+let session: Seal;
 const urls: Record<string, string> = {};
 
 const options: ServerOptions = {
@@ -68,7 +68,7 @@ async function begin(method: string, target: string, type: string | undefined) {
 
 beforeAll(async () => {
   const keys = await SessionKeys.of(provider, key);
-  session = { id: ID, clientId: "tester", keys, agreed: {} as ClientSession["agreed"] };
+  session = { wire: 3, id: ID, keys };
   store.put({
     id: ID,
     wire: 3,

@@ -11,8 +11,8 @@ import {
   openCompatAnswer,
   sealCompatRequest,
 } from "../../src/session/compat/client.js";
+import type { Seal } from "../../src/session/native/call.js";
 import { beginRequest, openAnswer, type PendingCall } from "../../src/session/native/client-call.js";
-import type { ClientSession } from "../../src/session/native/client-init.js";
 import { encodeInner } from "../../src/session/native/inner.js";
 import { SessionKeys } from "../../src/session/native/keys.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
@@ -23,7 +23,7 @@ const key = Uint8Array.from(provider.random(32));
 const store = new MemoryStore(3_600_000);
 const closing: (() => unknown)[] = [];
 const urls: Record<string, string> = {};
-let session: ClientSession;
+let session: Seal;
 let served = 0;
 const BODY_MAX = 200_000;
 
@@ -45,7 +45,7 @@ async function listen(name: string, app: express.Express): Promise<void> {
 
 beforeAll(async () => {
   const keys = await SessionKeys.of(provider, key);
-  session = { id: ID, clientId: "tester", keys, agreed: {} as ClientSession["agreed"] };
+  session = { wire: 3, id: ID, keys };
   const more = { clientId: "tester", subject: undefined, tenant: undefined, auth: "none" };
   store.put({ ...more, id: ID, wire: 3, expiresMs: Date.now() + 600_000, key });
   for (const [name, trusted] of [

@@ -15,8 +15,8 @@ import {
 } from "../../src/server/index.js";
 import { clientOf, Room } from "../../src/server/room.js";
 import { sealCompatRequest } from "../../src/session/compat/client.js";
+import type { Seal } from "../../src/session/native/call.js";
 import { beginRequest } from "../../src/session/native/client-call.js";
-import type { ClientSession } from "../../src/session/native/client-init.js";
 import { encodeInner } from "../../src/session/native/inner.js";
 import { SessionKeys } from "../../src/session/native/keys.js";
 import { FrameOpener, sealAll } from "../../src/session/native/stream.js";
@@ -162,7 +162,7 @@ async function sealed(wire: number, length: number, target: string) {
   const id = idOf(wire);
   if (wire === 3) {
     const keys = await SessionKeys.of(provider, key);
-    const session: ClientSession = { id, clientId: "tester", keys, agreed: {} as ClientSession["agreed"] };
+    const session: Seal = { wire: 3, id, keys };
     const type = "application/octet-stream";
     const line = { method: "POST", target };
     const begun = await beginRequest(provider, session, line, type, Date.now(), provider.random(16));

@@ -2,8 +2,8 @@
 import { nodeProvider as provider } from "../../src/crypto/node.js";
 import type { GateRequest, StoredSession } from "../../src/server/index.js";
 import { sealCompatRequest } from "../../src/session/compat/client.js";
+import type { Seal } from "../../src/session/native/call.js";
 import { beginRequest, type PendingCall } from "../../src/session/native/client-call.js";
-import type { ClientSession } from "../../src/session/native/client-init.js";
 import { encodeInner } from "../../src/session/native/inner.js";
 import { SessionKeys } from "../../src/session/native/keys.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
@@ -41,7 +41,7 @@ export async function sealingNative(
   inner: [string, string][] = [],
 ): Promise<Sealed> {
   const keys = await SessionKeys.of(provider, key);
-  const session: ClientSession = { id: ID, clientId: "tester", keys, agreed: {} as ClientSession["agreed"] };
+  const session: Seal = { wire: 3, id: ID, keys };
   const line = { method: "POST", target };
   const type = "application/octet-stream";
   const begun = await beginRequest(provider, session, line, type, stampMs, provider.random(16));

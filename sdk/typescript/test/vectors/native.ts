@@ -254,8 +254,8 @@ async function request3(provider: Provider, s: Json): Promise<void> {
   const line = { method: s["method"] as string, target: s["path"] as string };
   const { stamp, nonce } = s as { stamp: string; nonce: string };
   const type = (s["content_type"] ?? undefined) as string | undefined;
-  await sameStream(provider, await requestKeys(provider, client.keys.c2s, nonce, stamp), s);
-  const context = await requestContext(provider, line, type ?? "", stamp, nonce, server.id);
+  await sameStream(provider, await requestKeys(provider, client, nonce, stamp), s);
+  const context = await requestContext(provider, server, line, type ?? "", stamp, nonce);
   same("context", hex(context), s["context_hex"]);
   const begun = await beginRequest(provider, client, line, type, stamp, nonce);
   const parts: Bytes[] = [];
@@ -294,8 +294,8 @@ async function answer3(provider: Provider, s: Json): Promise<void> {
   const asked = s["request"]["nonce"] as string;
   const { status, stamp, nonce } = s as { status: number; stamp: string; nonce: string };
   const type = (s["content_type"] ?? "") as string;
-  await sameStream(provider, await answerKeys(provider, server.keys.s2c, asked, nonce), s);
-  const context = await answerContext(provider, status, line, type, stamp, nonce, server.id);
+  await sameStream(provider, await answerKeys(provider, server, asked, nonce), s);
+  const context = await answerContext(provider, server, status, line, type, stamp, nonce);
   same("context", hex(context), s["context_hex"]);
   const reply = new NativeReply(provider, server, line, asked);
   const begun = await reply.begin(status, innerOf(s), stamp, nonce, type);
@@ -304,16 +304,16 @@ async function answer3(provider: Provider, s: Json): Promise<void> {
   for (const [at, frame] of frames.entries())
     for await (const part of begun.seal(frame, at === frames.length - 1)) parts.push(part);
   const sent = await sameStreamOut(provider, begun.headers, concat(...parts), s["sealed"]);
-  const pending = { session: client, line, stamp: "0", nonce: asked };
+  const pending = { seal: client, line, stamp: "0", nonce: asked };
   const opened = await openAnswer(provider, pending, status, sent.headers, sent.body);
   same("inner headers", opened.headers, innerOf(s));
   same("body", hex(opened.body), hex(concat(...frames)));
 }
 
 async function answer3Refused(provider: Provider, s: Json): Promise<void> {
-  const session = await clientSession(provider, s["client"]);
+  const seal = await clientSession(provider, s["client"]);
   const line = { method: s["request"]["method"], target: s["request"]["path"] };
-  const pending = { session, line, stamp: "0", nonce: s["request"]["nonce"] };
+  const pending = { seal, line, stamp: "0", nonce: s["request"]["nonce"] };
   await refused(s["code"], () =>
     openAnswer(provider, pending, s["status"], s["headers"], bytesOf(s["body"])),
   );
@@ -351,12 +351,12 @@ async function keySet3Refused(provider: Provider, s: Json): Promise<void> {
 }
 
 async function problem3(provider: Provider, s: Json): Promise<void> {
-  const session = await clientSession(provider, s["client"]);
+  const seal = await clientSession(provider, s["client"]);
   const server = await serverSession(provider, s["session"]);
   const { stamp, nonce } = s["request"];
   const problem = parseProblem(utf8(s["body"]));
   if (problem === undefined) throw new Error("no problem was read");
-  const time = await provenTimeMs(provider, problem, { session, stamp, nonce });
+  const time = await provenTimeMs(provider, problem, { seal, stamp, nonce });
   same("proven", time !== undefined, s["proven"]);
   for (const { method, elapsed_ms, again } of s["resends"]) {
     const told = sendsAgain(problem.code, time, method, Number(stamp), elapsed_ms);

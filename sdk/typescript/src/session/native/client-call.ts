@@ -1,14 +1,13 @@
-/** The client's side of a sealed call of wire 3 (`spec/session-3.md`, Sealed requests, Sealed answers). */
+/** The client's side of a sealed call of wires 3 and 4 (`spec/session-3.md`, Sealed requests, Sealed answers; `spec/one-shot.md`). */
 import type { Provider } from "../../crypto/provider.js";
 import { toBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, hex } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 import {
   checkAnswerNonce,
-  KID_PREFIX,
+  idOf,
   parseStamp,
   SEALED_HEADER_LEN_MAX,
-  sessionIdOf,
   splitIdempotencyKey,
   TARGET_LEN_MAX,
 } from "../../wire/forms.js";
@@ -27,18 +26,19 @@ import {
   answerContext,
   answerKeys,
   CONTENT_TYPE,
+  kidPrefix,
   type RequestLine,
   requestContext,
   requestKeys,
+  type Seal,
   sealedHeader,
 } from "./call.js";
-import type { ClientSession } from "./client-init.js";
 import { decodeInner, encodeInner } from "./inner.js";
 import { FrameOpener, FrameSealer, openAll, sealAll, streamLength } from "./stream.js";
 
 /** The parts of a request that opening its answer needs. */
 export interface PendingCall {
-  readonly session: ClientSession;
+  readonly seal: Seal;
   readonly line: RequestLine;
   readonly stamp: string;
   readonly nonce: string;
@@ -72,7 +72,7 @@ export interface OpenedMessage {
  */
 export async function beginRequest(
   provider: Provider,
-  session: ClientSession,
+  seal: Seal,
   line: RequestLine,
   contentType: string | undefined,
   stampMs: number | string,
@@ -87,29 +87,35 @@ export async function beginRequest(
   const stamp = String(stampMs);
   const text = typeof nonce === "string" ? nonce : hex(nonce);
   const [keys, context] = await Promise.all([
-    requestKeys(provider, session.keys.c2s, text, stamp),
-    requestContext(provider, line, contentType ?? "", stamp, text, session.id),
+    requestKeys(provider, seal, text, stamp),
+    requestContext(provider, seal, line, contentType ?? "", stamp, text),
   ]);
   const headers: [string, string][] = [
-    [X_SEAL, "3"],
-    [X_KID, KID_PREFIX + session.id],
+    [X_SEAL, `${seal.wire}`],
+    [X_KID, kidPrefix(seal.wire) + seal.id],
     [X_IDEMPOTENCY_KEY, `${stamp}.${text}`],
   ];
   if (contentType !== undefined) headers.push(["Content-Type", contentType]);
-  const pending = { session, line, stamp, nonce: text };
-  return { headers, sealer: new FrameSealer(keys, context), pending };
+  const pending = { seal, line, stamp, nonce: text };
+  return { headers, sealer: new FrameSealer(keys, context, seal.prefix), pending };
 }
 
 /** True if a request without a body goes into `X-Sealed`: proxies drop or reject bodies of such methods. */
-export function isHeaderRequest(method: string, bodyLength: number, innerLength: number): boolean {
+export function isHeaderRequest(
+  seal: Seal,
+  method: string,
+  bodyLength: number,
+  innerLength: number,
+): boolean {
   if (bodyLength > 0 || !["GET", "HEAD", "DELETE"].includes(method)) return false;
-  return Math.ceil(streamLength(innerLength) / 3) * 4 <= SEALED_HEADER_LEN_MAX;
+  const length = (seal.prefix?.length ?? 0) + streamLength(innerLength);
+  return Math.ceil(length / 3) * 4 <= SEALED_HEADER_LEN_MAX;
 }
 
 /** Seals a whole request. */
 export async function sealRequest(
   provider: Provider,
-  session: ClientSession,
+  seal: Seal,
   line: RequestLine,
   inner: HeaderList,
   body: Uint8Array,
@@ -117,16 +123,9 @@ export async function sealRequest(
   nonce: Uint8Array,
 ): Promise<SealedRequest> {
   const block = encodeInner(inner);
-  const inHeader = isHeaderRequest(line.method, body.length, block.length);
+  const inHeader = isHeaderRequest(seal, line.method, body.length, block.length);
   const contentType = inHeader ? undefined : CONTENT_TYPE;
-  const { headers, sealer, pending } = await beginRequest(
-    provider,
-    session,
-    line,
-    contentType,
-    stampMs,
-    nonce,
-  );
+  const { headers, sealer, pending } = await beginRequest(provider, seal, line, contentType, stampMs, nonce);
   const stream = await sealAll(sealer, concat(block, body));
   if (!inHeader) return { headers, body: stream, pending };
   headers.push([X_SEALED, toBase64(stream)]);
@@ -134,7 +133,7 @@ export async function sealRequest(
 }
 
 /**
- * Checks an answer's headers, and gives what opens its stream; the stream too, where it is in `X-Sealed`.
+ * Checks an answer's headers, and gives its nonce and what opens its stream; the stream too, where it is in `X-Sealed`.
  *
  * @throws {SealwayError} `unsealed`, `header_missing`, `header_invalid`, `kid_prefix`, `answer_mismatch`,
  * `idempotency_key_shape`, `nonce_invalid`, `timestamp_invalid`.
@@ -144,25 +143,26 @@ export async function beginAnswer(
   pending: PendingCall,
   status: number,
   headers: HeaderList,
-): Promise<{ opener: FrameOpener; stream: Bytes | undefined }> {
-  const { session } = pending;
+): Promise<{ opener: FrameOpener; stream: Bytes | undefined; nonce: string }> {
+  const { seal, line } = pending;
+  const { wire } = seal;
   if (firstOf(headers, X_SEAL) === undefined) {
     throw new SealwayError("unsealed", "the answer is not sealed", { status });
   }
-  if (required(headers, X_SEAL) !== "3") throw invalid(X_SEAL);
-  if (sessionIdOf(required(headers, X_KID)) !== session.id) {
-    throw new SealwayError("answer_mismatch", "the answer is of another session");
+  if (required(headers, X_SEAL) !== `${wire}`) throw invalid(X_SEAL);
+  if (idOf(required(headers, X_KID), kidPrefix(wire)) !== seal.id) {
+    throw new SealwayError("answer_mismatch", "the answer is of another session or key");
   }
   const [stamp, nonce] = splitIdempotencyKey(required(headers, X_IDEMPOTENCY_KEY));
-  checkAnswerNonce(nonce, 16);
+  checkAnswerNonce(nonce, 16, wire === 4 ? /^[pr]-/ : undefined);
   parseStamp(stamp);
   const stream = sealedHeader(headers);
   const contentType = optional(headers, "Content-Type") ?? "";
   const [keys, context] = await Promise.all([
-    answerKeys(provider, session.keys.s2c, pending.nonce, nonce),
-    answerContext(provider, status, pending.line, contentType, stamp, nonce, session.id),
+    answerKeys(provider, seal, pending.nonce, nonce),
+    answerContext(provider, seal, status, line, contentType, stamp, nonce),
   ]);
-  return { opener: new FrameOpener(keys, context, stream !== undefined), stream };
+  return { opener: new FrameOpener(keys, context, stream !== undefined), stream, nonce };
 }
 
 /**

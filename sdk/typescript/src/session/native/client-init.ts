@@ -2,6 +2,7 @@
 import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, equal, latin1, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
+import type { Seal } from "./call.js";
 import { SessionKeys, schedule } from "./keys.js";
 import {
   encodeInitRequest,
@@ -16,8 +17,7 @@ import {
 import { chosenSuite, clientAgree, clientShare, type ShareKeys, type Suite } from "./suite.js";
 
 /** A session as its client has it. */
-export interface ClientSession {
-  readonly id: string;
+export interface ClientSession extends Seal {
   readonly clientId: string;
   readonly keys: SessionKeys;
   /** The agreement, all of it under the service's signature. */
@@ -121,6 +121,6 @@ export class ClientInit {
     if (!equal(await keys.confirm(provider, th), confirm)) {
       throw new SealwayError("unconfirmed", "the server has other keys");
     }
-    return { id: answer.sessionId, clientId: this.#request.clientId, keys, agreed: answer };
+    return { wire: 3, id: answer.sessionId, clientId: this.#request.clientId, keys, agreed: answer };
   }
 }

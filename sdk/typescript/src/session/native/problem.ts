@@ -7,8 +7,8 @@ import type { Problem } from "../../wire/error.js";
 import { fields } from "../../wire/fields.js";
 import { WINDOW_MAX_MS } from "../../wire/forms.js";
 import { isWhole, membersOf, parseJson } from "../../wire/json.js";
+import type { Seal } from "./call.js";
 import type { PendingCall } from "./client-call.js";
-import type { SessionKeys } from "./keys.js";
 
 /** Reads a problem; none if the body is none. */
 export function parseProblem(body: Uint8Array): Problem | undefined {
@@ -23,7 +23,7 @@ export function parseProblem(body: Uint8Array): Problem | undefined {
 /** The mac of `clock_skew`. */
 export async function clockMac(
   provider: Provider,
-  keys: SessionKeys,
+  keys: Pick<Seal["keys"], "s2c">,
   nonce: string,
   stamp: string,
   serverTimeMs: number,
@@ -36,13 +36,13 @@ export async function clockMac(
 export async function provenTimeMs(
   provider: Provider,
   problem: Problem,
-  pending: Pick<PendingCall, "session" | "nonce" | "stamp">,
+  pending: Pick<PendingCall, "seal" | "nonce" | "stamp">,
 ): Promise<number | undefined> {
-  const { session, nonce, stamp } = pending;
+  const { seal, nonce, stamp } = pending;
   const time = problem["server_time_ms"];
   if (problem.code !== "clock_skew" || !isWhole(time, Number.MAX_SAFE_INTEGER)) return undefined;
   const sent = fromBase64(String(problem["mac"]));
-  const mac = await clockMac(provider, session.keys, nonce, stamp, time);
+  const mac = await clockMac(provider, seal.keys, nonce, stamp, time);
   return sent !== undefined && equal(sent, mac) ? time : undefined;
 }
 

@@ -2,8 +2,8 @@
 import { expand } from "../../crypto/hkdf.js";
 import type { AeadKey, MacKey, Provider } from "../../crypto/provider.js";
 import { ByteQueue } from "../../wire/byte-queue.js";
-import { type Bytes, equal, wipe } from "../../wire/bytes.js";
-import { SealwayError } from "../../wire/error.js";
+import { type Bytes, concat, equal, wipe } from "../../wire/bytes.js";
+import { SealwayError, Truncated } from "../../wire/error.js";
 
 /** The most plaintext of a frame, in bytes. */
 export const FRAME_LEN_MAX = 65_536;
@@ -51,16 +51,24 @@ export function streamLength(plaintextLength: number): number {
 export class FrameSealer {
   readonly #keys: StreamKeys;
   readonly #context: Uint8Array;
+  readonly #prefix: Uint8Array;
   #count = 0;
   #isDone = false;
 
-  constructor(keys: StreamKeys, context: Uint8Array) {
+  /** `prefix` stands in front of the commit. */
+  constructor(keys: StreamKeys, context: Uint8Array, prefix: Uint8Array = new Uint8Array()) {
     this.#keys = keys;
     this.#context = context;
+    this.#prefix = prefix;
+  }
+
+  /** Returns the length of the whole message in bytes, with full frames. */
+  lengthOf(plaintextLength: number): number {
+    return this.#prefix.length + streamLength(plaintextLength);
   }
 
   /**
-   * The bytes of the next frame; with the first of them, the commit. A frame has at most {@link FRAME_LEN_MAX} bytes. Where `given`
+   * The bytes of the next frame; in front of the first, prefix and commit. A frame has at most {@link FRAME_LEN_MAX} bytes. Where `given`
    * is there they are written to its beginning, and what is behind them is the result.
    */
   async seal(plaintext: Uint8Array, isLast: boolean, given?: Bytes): Promise<Bytes> {
@@ -71,11 +79,12 @@ export class FrameSealer {
     this.#count += 1;
     this.#isDone = isLast;
     const { aead, iv, commit } = this.#keys;
-    const head = count === 0 ? COMMIT : 0;
+    const begin = count === 0 ? concat(this.#prefix, commit) : new Uint8Array();
+    const head = begin.length;
     const length = plaintext.length + TAG;
     const end = head + 4 + length;
     const out = given ?? new Uint8Array(end);
-    if (count === 0) out.set(commit);
+    out.set(begin);
     new DataView(out.buffer, out.byteOffset).setUint32(head, (isLast ? 0x8000_0000 : 0) + length);
     const nonce = frameNonce(iv, count, isLast);
     await aead.seal(nonce, plaintext, this.#context, out.subarray(head + 4, end));
@@ -144,7 +153,7 @@ export class FrameOpener extends ByteQueue {
    * @throws {SealwayError} `stream_truncated`, `frame_invalid`.
    */
   finish(): void {
-    if (!this.#isDone) throw new SealwayError("stream_truncated", "the stream ends before its last frame");
+    if (!this.#isDone) throw new Truncated("stream_truncated", "the stream ends before its last frame");
     if (this.length > 0) throw new SealwayError("frame_invalid", "there are bytes behind the last frame");
   }
 }
@@ -161,7 +170,7 @@ export function* cut(plaintext: Uint8Array): Generator<{ part: Uint8Array; isLas
 
 /** The whole stream of these plaintexts. */
 export async function sealAll(sealer: FrameSealer, plaintext: Uint8Array): Promise<Bytes> {
-  const out = new Uint8Array(streamLength(plaintext.length));
+  const out = new Uint8Array(sealer.lengthOf(plaintext.length));
   let rest: Bytes = out;
   for (const { part, isLast } of cut(plaintext)) rest = await sealer.seal(part, isLast, rest);
   return out;
