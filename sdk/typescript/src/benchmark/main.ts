@@ -12,7 +12,7 @@ import { ClientInit, type ClientSession } from "../session/native/client-init.js
 import { keyIdOf } from "../session/native/key-set.js";
 import { SessionKeys } from "../session/native/keys.js";
 import { acceptInit, admitInit, type ServerConfig, type Sign } from "../session/native/server-init.js";
-import { drawServerShareKeys, drawShareKeys, type Suite } from "../session/native/suite.js";
+import { drawServerShareKeys, drawShareKeys, PARTS, type Suite } from "../session/native/suite.js";
 import { type Bytes, hex } from "../wire/bytes.js";
 
 const NOW_MS = 1_750_000_000_000;
@@ -48,7 +48,7 @@ async function service(provider: Provider) {
   const served: ServerConfig = { suites: ["X25519MLKEM768", "P256"], identities };
   const answer = async (body: Bytes) => {
     const init = admitInit(body, served, NOW_MS);
-    const keys = await drawServerShareKeys(provider, init.suite, init.request.share);
+    const keys = await drawServerShareKeys(provider, PARTS[init.suite], init.request.share);
     const decided = {
       sessionIdRandom: provider.random(16),
       expiresInSec: 1800,
@@ -68,7 +68,7 @@ async function agree(provider: Provider, suite: Suite) {
   const agreed = await answer(init.body());
   const session = await init.finish(201, agreed.body, trusted);
   const keys = await SessionKeys.of(provider, agreed.prk);
-  const server = { id: agreed.id, keys };
+  const server = { wire: 3, id: agreed.id, keys } as const;
   return { begin, answer, trusted, session, server };
 }
 

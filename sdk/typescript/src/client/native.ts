@@ -15,7 +15,7 @@ import type { Measure } from "./measure.js";
 import type { Settings } from "./options.js";
 import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
-import { answered, exchange, fetchKeys, type PlainResponse, type Refused } from "./sealed.js";
+import { exchange, fetchKeys, type PlainResponse, type Refused, sendCall } from "./sealed.js";
 import { NativeSession } from "./session.js";
 import type { Sessions } from "./slot.js";
 import type { Transport } from "./transport.js";
@@ -119,17 +119,13 @@ export class NativeClient {
 
   /** Makes a call in the session in use, or in another one where the service has forgotten that. */
   call(call: Call, sessions: Sessions<NativeSession>): Promise<Response> {
-    return answered(call, async () => {
-      const agreed = await sessions.get();
-      try {
-        const measure = this.#transport.measure("call", call.method, call.target);
-        return await this.#once(agreed, call, measure);
-      } catch (error) {
+    const once = (agreed: NativeSession) =>
+      this.#once(agreed, call, this.#transport.measure("call", call.method, call.target)).catch((error) => {
         // Proven or not: else a client that only ever buys would stay with a session that its service forgot.
         if ((error as Partial<SealwayError>).code === EXPIRED) sessions.drop(agreed);
         throw error;
-      }
-    });
+      });
+    return sendCall(call, () => sessions.get(), once);
   }
 
   /** Has the service forget a session. */
@@ -154,7 +150,7 @@ export class NativeClient {
 
   #once(agreed: NativeSession, call: Call, measure: Measure): Promise<PlainResponse> {
     const sent = moment();
-    const refused: Refused = (...answered) => this.#refused(agreed, sent, ...answered);
+    const refused: Refused = (...rest) => this.#refused(agreed, sent, ...rest);
     const stampMs = agreed.stampMs();
     return exchange(this.#provider, this.#transport, agreed.session, stampMs, call, measure, refused);
   }

@@ -24,8 +24,8 @@ import type { Pace, Transport } from "./transport.js";
 /** An answer that was opened up to its first frame. */
 export interface PlainResponse extends ResponseHead {
   readonly headers: [string, string][];
-  /** Nonce of the answer. */
-  readonly nonce: string;
+  /** True of a problem that the server has sealed (wire 4 alone). */
+  readonly isProblem: boolean;
   readonly first: Uint8Array;
   readonly flow: OpenFlow;
   readonly done: () => void;
@@ -72,13 +72,13 @@ export async function exchange(
   }
   try {
     const { headers, status, host } = received;
-    const { opener, stream, nonce } = await beginAnswer(provider, sealed.pending, status, headers);
+    const { opener, stream, isProblem } = await beginAnswer(provider, sealed.pending, status, headers);
     measure.responseBytes = stream?.length ?? 0;
     const flow = new OpenFlow(received, opener, stream);
     // Most of this waits for the network; what a frame costs beside is small.
     const frame = await measure.step("open", () => flow.next());
     const inner = decodeInner(frame ?? new Uint8Array());
-    return { host, status, headers: inner.headers, nonce, first: inner.body, flow, done };
+    return { host, status, headers: inner.headers, isProblem, first: inner.body, flow, done };
   } catch (error) {
     received.stop();
     throw error;
@@ -130,14 +130,19 @@ function unsealable(error: unknown): never {
 }
 
 /**
- * Makes a call; one that no server can have served is sent again, once for each code. Of a body that flows a part is gone: it is
- * not.
+ * Makes a call with what `get` gives, a session or a key; one that no server can have served is sent again, once for each code. Of a
+ * body that flows a part is gone: it is not.
  */
-export async function answered(call: Call, once: () => Promise<PlainResponse>): Promise<Response> {
+export async function sendCall<T>(
+  call: Call,
+  get: () => Promise<T>,
+  once: (got: T) => Promise<PlainResponse>,
+): Promise<Response> {
   const heard = new Set<string | undefined>();
   for (;;) {
+    const got = await get();
     try {
-      return answerOf(await once(), call);
+      return answerOf(await once(got), call);
     } catch (error) {
       const { code, retryable } = error as Partial<SealwayError>;
       if (!retryable || heard.has(code) || call.body instanceof ReadableStream) throw error;

@@ -8,7 +8,7 @@ import { acceptCompatInit, type Family, parseCompatInit } from "../session/compa
 import { keyIdOf } from "../session/native/key-set.js";
 import { SessionKeys } from "../session/native/keys.js";
 import { acceptInit, admitInit, type Sign } from "../session/native/server-init.js";
-import { drawServerShareKeys } from "../session/native/suite.js";
+import { drawServerShareKeys, PARTS } from "../session/native/suite.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
 import { type Bytes, concat, hex } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
@@ -69,7 +69,7 @@ async function agree(line: Line, old?: Session) {
   if (old !== undefined && init.request.clientId !== old.client_id) {
     throw new SealwayError("policy", "a renewal is for the session's own client id");
   }
-  const keys = await drawServerShareKeys(provider, init.suite, init.request.share);
+  const keys = await drawServerShareKeys(provider, PARTS[init.suite], init.request.share);
   const expiresInSec = Math.min(3600, Math.max(300, init.request.ttlSec ?? 1800));
   const decided = {
     sessionIdRandom: provider.random(16),

@@ -31,7 +31,8 @@ function answer(path: string): { type: string; body: string } | undefined {
   if (built !== undefined) return { type, body: built };
   if (path === "/")
     return { type: "text/html", body: '<!doctype html><script type="module" src="/entry.js"></script>' };
-  if (/^\/vectors\/session3?$/.test(path)) return { type, body: scenarios(path.slice("/vectors/".length)) };
+  if (/^\/vectors\/(?:session3?|one-shot)$/.test(path))
+    return { type, body: scenarios(path.slice("/vectors/".length)) };
   if (/^\/wycheproof\/\w+\.json$/.test(path))
     return { type, body: readFileSync(join(HERE, "..", path), "utf8") };
   return undefined;
@@ -75,7 +76,7 @@ afterAll(async () => {
 type Ran = { ran: Record<string, number>; faults: string[] };
 
 describe("in Chromium", () => {
-  it.each(["session", "session3"])(
+  it.each(["session", "session3", "one-shot"])(
     "all vectors of %s pass through WebCrypto",
     { timeout: 120_000 },
     async (folder) => {

@@ -9,7 +9,7 @@ import { keyIdOf } from "../../src/session/native/key-set.js";
 import { SessionKeys } from "../../src/session/native/keys.js";
 import type { InitRequest } from "../../src/session/native/message.js";
 import { acceptInit, admitInit } from "../../src/session/native/server-init.js";
-import { drawServerShareKeys } from "../../src/session/native/suite.js";
+import { drawServerShareKeys, PARTS } from "../../src/session/native/suite.js";
 import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
 import { SealwayError } from "../../src/wire/error.js";
@@ -187,7 +187,7 @@ export class Service {
     const served = { suites: this.suites, identities };
     try {
       const init = admitInit(body, served, nowMs);
-      const keys = await drawServerShareKeys(provider, init.suite, init.request.share);
+      const keys = await drawServerShareKeys(provider, PARTS[init.suite], init.request.share);
       const found = oldId === undefined ? undefined : await this.store.get(oldId);
       const old = found && { id: found.id, keys: await SessionKeys.of(provider, found.key) };
       const decided = {

@@ -22,6 +22,7 @@ import type { StreamKeys } from "../../src/session/native/stream.js";
 import {
   clientAgree,
   drawServerShareKeys,
+  PARTS,
   type ServerShareKeys,
   type ShareKeys,
   type Suite,
@@ -35,7 +36,12 @@ import { bytesOf, headerSet, type Json, refused, same, textOf, unhex } from "./s
 
 const PROBE = utf8("probe");
 
-async function sameMac(what: string, provider: Provider, got: MacKey, wantedHex: string): Promise<void> {
+export async function sameMac(
+  what: string,
+  provider: Provider,
+  got: MacKey,
+  wantedHex: string,
+): Promise<void> {
   const wanted = await provider.macKey(unhex(wantedHex));
   same(what, hex(await got.mac(PROBE)), hex(await wanted.mac(PROBE)));
 }
@@ -46,7 +52,7 @@ async function sameKeys(provider: Provider, keys: SessionKeys, s: Json): Promise
   same("exporter", hex(await keys.exporter()), s["exporter_hex"]);
 }
 
-async function sameStream(provider: Provider, keys: StreamKeys, s: Json): Promise<void> {
+export async function sameStream(provider: Provider, keys: StreamKeys, s: Json): Promise<void> {
   const wanted: AeadKey = await provider.aeadKey(unhex(s["key_hex"]));
   same(
     "key",
@@ -207,17 +213,17 @@ async function init3RequestRefused(provider: Provider, s: Json): Promise<void> {
   const served = { suites: s["server"]["suites"] as string[], identities };
   const error = await refused(s["code"], async () => {
     const init = admitInit(bytesOf(s["body"]), served, s["now_ms"]);
-    const keys = await drawServerShareKeys(provider, init.suite, init.request.share);
-    await serverAgree(init.suite, init.request.share, keys);
+    const keys = await drawServerShareKeys(provider, PARTS[init.suite], init.request.share);
+    await serverAgree(PARTS[init.suite], init.request.share, keys);
   });
   same("field", error["field"] ?? null, s["field"]);
 }
 
-function innerOf(s: Json): [string, string][] {
+export function innerOf(s: Json): [string, string][] {
   return s["inner"].map(([name, value]: [string, Json]) => [name, textOf(value)]);
 }
 
-function plaintexts(s: Json): Bytes[] {
+export function plaintexts(s: Json): Bytes[] {
   const frames = s["frames"].map(bytesOf) as Bytes[];
   return frames.map((frame, at) => (at === 0 ? concat(encodeInner(innerOf(s)), frame) : frame));
 }
@@ -233,7 +239,7 @@ function sentBody(wanted: Json, made: Bytes): Bytes {
   return "sha256_hex" in wanted ? made : bytesOf(wanted);
 }
 
-async function sameStreamOut(
+export async function sameStreamOut(
   provider: Provider,
   headers: [string, string][],
   stream: Bytes,

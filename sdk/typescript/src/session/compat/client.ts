@@ -6,11 +6,11 @@ import { X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/compat-headers.js"
 import { SealwayError } from "../../wire/error.js";
 import {
   checkAnswerNonce,
+  idOf,
   isClientId,
   isSessionId,
   KID_PREFIX,
   parseStamp,
-  sessionIdOf,
   splitIdempotencyKey,
 } from "../../wire/forms.js";
 import { type HeaderList, required, X_IDEMPOTENCY_KEY, X_KID } from "../../wire/headers.js";
@@ -137,7 +137,7 @@ export async function openCompatAnswer(
   windowMs: number,
 ): Promise<Bytes> {
   const kid = required(headers, X_KID);
-  if (sessionIdOf(kid) !== session.id) {
+  if (idOf(kid) !== session.id) {
     throw new SealwayError("answer_mismatch", "the answer is of another session");
   }
   let [stamp, nonce, plaintext] = ["", "", new Uint8Array()];

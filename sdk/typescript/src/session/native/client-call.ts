@@ -59,8 +59,10 @@ export interface SealedRequest {
   readonly pending: PendingCall;
 }
 
-/** A whole opened message. */
-export interface OpenedMessage {
+/** A whole opened answer. */
+export interface OpenedAnswer {
+  /** True if the server and not the service has sealed it, as a problem (wire 4 alone). */
+  readonly isProblem: boolean;
   readonly headers: [string, string][];
   readonly body: Bytes;
 }
@@ -133,7 +135,8 @@ export async function sealRequest(
 }
 
 /**
- * Checks an answer's headers, and gives its nonce and what opens its stream; the stream too, where it is in `X-Sealed`.
+ * Checks an answer's headers, and gives what opens its stream; the stream too, where it is in `X-Sealed`. `isProblem` is
+ * true of a problem that the server has sealed (wire 4 alone).
  *
  * @throws {SealwayError} `unsealed`, `header_missing`, `header_invalid`, `kid_prefix`, `answer_mismatch`,
  * `idempotency_key_shape`, `nonce_invalid`, `timestamp_invalid`.
@@ -143,7 +146,7 @@ export async function beginAnswer(
   pending: PendingCall,
   status: number,
   headers: HeaderList,
-): Promise<{ opener: FrameOpener; stream: Bytes | undefined; nonce: string }> {
+): Promise<{ opener: FrameOpener; stream: Bytes | undefined; isProblem: boolean }> {
   const { seal, line } = pending;
   const { wire } = seal;
   if (firstOf(headers, X_SEAL) === undefined) {
@@ -162,7 +165,8 @@ export async function beginAnswer(
     answerKeys(provider, seal, pending.nonce, nonce),
     answerContext(provider, seal, status, line, contentType, stamp, nonce),
   ]);
-  return { opener: new FrameOpener(keys, context, stream !== undefined), stream, nonce };
+  const isProblem = nonce.startsWith("p-");
+  return { opener: new FrameOpener(keys, context, stream !== undefined), stream, isProblem };
 }
 
 /**
@@ -177,10 +181,10 @@ export async function openAnswer(
   status: number,
   headers: HeaderList,
   body: Uint8Array,
-): Promise<OpenedMessage> {
-  const { opener, stream } = await beginAnswer(provider, pending, status, headers);
+): Promise<OpenedAnswer> {
+  const { opener, stream, isProblem } = await beginAnswer(provider, pending, status, headers);
   if (stream !== undefined && body.length > 0) throw invalid(X_SEALED);
   const [first = new Uint8Array(), ...rest] = await openAll(opener, stream ?? body);
   const inner = decodeInner(first);
-  return { headers: inner.headers, body: concat(inner.body, ...rest) };
+  return { isProblem, headers: inner.headers, body: concat(inner.body, ...rest) };
 }

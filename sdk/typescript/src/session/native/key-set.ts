@@ -1,12 +1,15 @@
-/** Identity keys and the set of them that a root signs (`spec/session-3.md`, Identity keys). */
+/** Keys of a service and the set of them that a root signs (`spec/session-3.md`, Identity keys). */
 import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, hex } from "../../wire/bytes.js";
+import { SealwayError } from "../../wire/error.js";
+import { SET_LEN_MAX } from "../../wire/forms.js";
 import { membersOf } from "../../wire/json.js";
 import { bytesOf, fault, Reader, textOf, wholeUpTo } from "../../wire/reader.js";
 import { KEY_ID } from "./message.js";
 
 const KEYS_MAX = 16;
-const wholeMs = wholeUpTo(Number.MAX_SAFE_INTEGER);
+/** A time in milliseconds of the epoch, of 15 digits at most. */
+export const wholeMs = wholeUpTo(1e15 - 1);
 
 /** A key of a set. */
 export interface SetKey {
@@ -18,10 +21,10 @@ export interface SetKey {
 }
 
 /** A set as it came: of its form, its keys' ids their own, and nothing else proven. */
-export interface KeySet {
+export interface KeySet<K = SetKey> {
   readonly issuedMs: number;
   readonly expiresMs: number;
-  readonly keys: readonly SetKey[];
+  readonly keys: readonly K[];
   readonly rootKeyId?: string | undefined;
   readonly rootSignature?: Bytes | undefined;
 }
@@ -32,42 +35,52 @@ export async function keyIdOf(provider: Provider, publicKey: Uint8Array): Promis
 }
 
 /**
- * Reads a set.
+ * Reads a set of keys that `parse` reads each.
  *
- * @throws {SealwayError} `json_invalid`, `field_invalid`.
+ * @throws {SealwayError} `body_too_large`, `json_invalid`, `field_invalid`.
  */
-export async function parseKeySet(provider: Provider, body: Uint8Array): Promise<KeySet> {
+export async function parseSet<K extends { readonly keyId: string }>(
+  body: Uint8Array,
+  parse: (reader: Reader) => K | Promise<K>,
+): Promise<KeySet<K>> {
+  if (body.length > SET_LEN_MAX) throw new SealwayError("body_too_large", "the keys are over 64 KiB");
   const reader = Reader.of(body, "field_invalid");
   const issuedMs = reader.required("issued_ms", wholeMs);
   const expiresMs = reader.required("expires_ms", wholeMs);
   const listed = reader.required("keys", (value) =>
     Array.isArray(value) && value.length <= KEYS_MAX ? value : undefined,
   );
-  const keys = listed.map(parseKey);
+  const keys = await Promise.all(
+    listed.map((each) => parse(new Reader(membersOf(each) ?? {}, "field_invalid"))),
+  ).catch(() => {
+    throw malformed("keys");
+  });
+  if (new Set(keys.map(({ keyId }) => keyId)).size < keys.length) throw malformed("keys");
   const rootKeyId = reader.optional("root_key_id", textOf(KEY_ID));
   const rootSignature = reader.optional("root_signature", bytesOf());
   if (!rootKeyId !== !rootSignature) throw malformed("root_key_id");
-  for (const key of keys) {
-    // Else a root's word for one key could be taken for its word for another.
-    const id = await keyIdOf(provider, key.publicKey);
-    if (key.keyId !== id || key.publicKey[0] !== 4) throw malformed("keys");
-  }
   return { issuedMs, expiresMs, keys, rootKeyId, rootSignature };
 }
 
 const malformed = (field: string) => fault("field_invalid", field);
 
-function parseKey(value: unknown): SetKey {
-  try {
-    const reader = new Reader(membersOf(value) ?? {}, "field_invalid");
+/**
+ * Reads a set of identity keys.
+ *
+ * @throws {SealwayError} as {@link parseSet} does.
+ */
+export function parseKeySet(provider: Provider, body: Uint8Array): Promise<KeySet> {
+  return parseSet(body, async (reader) => {
     reader.required("alg", textOf(/^ES256$/));
-    return {
+    const key = {
       keyId: reader.required("key_id", textOf(KEY_ID)),
       publicKey: reader.required("public_key", bytesOf(65)),
       notBeforeMs: reader.required("not_before_ms", wholeMs),
       notAfterMs: reader.required("not_after_ms", wholeMs),
     };
-  } catch {
-    throw malformed("keys");
-  }
+    // Else a root's word for one key could be taken for its word for another.
+    if (key.keyId !== (await keyIdOf(provider, key.publicKey)) || key.publicKey[0] !== 4)
+      throw malformed("key_id");
+    return key;
+  });
 }

@@ -1,4 +1,4 @@
-/** The word of a root on a service's identity keys (`spec/session-3.md`, Identity keys). */
+/** The word of a root on a service's keys (`spec/session-3.md`, Identity keys; `spec/one-shot.md`, The key document). */
 import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, concat, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
@@ -8,17 +8,35 @@ import { type KeySet, keyIdOf, type SetKey } from "./key-set.js";
 /**
  * Checks that `root` signed a set.
  *
+ * @param label names the wire and what is signed.
+ * @param encode gives the fields of a key.
  * @throws {SealwayError} `key_untrusted`, `signature_invalid`.
  */
-export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Array): Promise<void> {
+export async function checkSet<K>(
+  provider: Provider,
+  set: KeySet<K>,
+  root: Uint8Array,
+  label: string,
+  encode: (key: K) => Bytes,
+): Promise<void> {
   if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
     throw new SealwayError("key_untrusted", "the key set is not signed by the pinned root");
   }
-  const keys = set.keys.map((key) => fields(key.keyId, key.publicKey, key.notBeforeMs, key.notAfterMs));
-  const hash = await provider.sha256(fields(set.issuedMs, set.expiresMs, fields(...keys)));
-  if (!(await provider.verify(root, concat(utf8("sealway/3 keys"), hash), set.rootSignature))) {
+  const hash = await provider.sha256(fields(set.issuedMs, set.expiresMs, fields(...set.keys.map(encode))));
+  if (!(await provider.verify(root, concat(utf8(label), hash), set.rootSignature))) {
     throw new SealwayError("signature_invalid", "the key set is not signed by the pinned root");
   }
+}
+
+/**
+ * Checks that `root` signed a set of identity keys.
+ *
+ * @throws {SealwayError} as {@link checkSet} does.
+ */
+export function checkKeySet(provider: Provider, set: KeySet, root: Uint8Array): Promise<void> {
+  return checkSet(provider, set, root, "sealway/3 keys", (key) =>
+    fields(key.keyId, key.publicKey, key.notBeforeMs, key.notAfterMs),
+  );
 }
 
 /**
@@ -27,7 +45,7 @@ export async function checkKeySet(provider: Provider, set: KeySet, root: Uint8Ar
  *
  * @throws {SealwayError} `key_untrusted`.
  */
-export function checkKeySetTimes(set: KeySet, nowMs: number, takenMs = 0): void {
+export function checkKeySetTimes(set: KeySet<unknown>, nowMs: number, takenMs = 0): void {
   if (nowMs >= set.expiresMs || set.issuedMs < takenMs) {
     throw new SealwayError("key_untrusted", "the key set is over, or older than another");
   }

@@ -12,7 +12,7 @@ import {
   signedMessage,
   transcript,
 } from "./message.js";
-import { chosenSuite, isSuite, type ServerShareKeys, type Suite, serverAgree } from "./suite.js";
+import { chosenSuite, isSuite, PARTS, type ServerShareKeys, type Suite, serverAgree } from "./suite.js";
 
 /** An identity key, without its private half. */
 export interface Identity {
@@ -100,7 +100,7 @@ export async function acceptInit(
   sign: Sign,
 ): Promise<AgreedSession> {
   const { request, suite } = init;
-  const { share, secret } = await serverAgree(suite, request.share, keys);
+  const { share, secret } = await serverAgree(PARTS[suite], request.share, keys);
   const answer: InitAnswer = {
     sessionId: `S-${hex(decided.sessionIdRandom)}`,
     suite,

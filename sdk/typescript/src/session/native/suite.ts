@@ -1,13 +1,15 @@
-/** Suites of wire 3, and the shares of a key agreement (`spec/session-3.md`, Suites). */
+/** Suites of wire 3, and the shares of a key agreement (`spec/session-3.md`, Suites). KEMs of wire 4 agree by the same parts. */
 import type { AgreementKey, KemKey, Provider } from "../../crypto/provider.js";
 import { type Bytes, concat, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 
 export type Suite = "X25519MLKEM768" | "SecP256r1MLKEM768" | "P256";
 
-type Part = "kem" | "x25519" | "p256";
+/** An agreement within a suite or a KEM. */
+export type Part = "kem" | "x25519" | "p256";
 
-const PARTS: Readonly<Record<Suite, readonly Part[]>> = {
+/** The parts of each suite, in the order in which their shares and secrets stand. */
+export const PARTS: Readonly<Record<Suite, readonly Part[]>> = {
   X25519MLKEM768: ["kem", "x25519"],
   SecP256r1MLKEM768: ["p256", "kem"],
   P256: ["p256"],
@@ -16,8 +18,9 @@ const PARTS: Readonly<Record<Suite, readonly Part[]>> = {
 /** All suites that this SDK has, the one liked most first. */
 export const SUITES = Object.keys(PARTS) as readonly Suite[];
 
-const CLIENT_LENGTHS: Readonly<Record<Part, number>> = { kem: 1184, x25519: 32, p256: 65 };
-const SERVER_LENGTHS: Readonly<Record<Part, number>> = { kem: 1088, x25519: 32, p256: 65 };
+/** Bytes of a part's share: of who has the decapsulation key, and of who encapsulates. */
+export const CLIENT_LENGTHS: Readonly<Record<Part, number>> = { kem: 1184, x25519: 32, p256: 65 };
+export const SERVER_LENGTHS: Readonly<Record<Part, number>> = { kem: 1088, x25519: 32, p256: 65 };
 const KEM_Q = 3329;
 
 /** True if a name is a suite of this SDK. */
@@ -64,18 +67,18 @@ function have<T>(value: T | undefined): T {
 }
 
 function split(
-  suite: Suite,
+  parts: readonly Part[],
   share: Uint8Array,
   lengths: Readonly<Record<Part, number>>,
 ): [Part, Uint8Array][] {
   let at = 0;
-  const parts = PARTS[suite].map((part): [Part, Uint8Array] => {
+  const pieces = parts.map((part): [Part, Uint8Array] => {
     const bytes = share.subarray(at, at + lengths[part]);
     at += lengths[part];
     return [part, bytes];
   });
   if (at !== share.length) throw refuse();
-  return parts;
+  return pieces;
 }
 
 /** The client's share. */
@@ -90,7 +93,7 @@ export function clientShare(suite: Suite, keys: ShareKeys): Bytes {
  */
 export async function clientAgree(suite: Suite, share: Uint8Array, keys: ShareKeys): Promise<Bytes> {
   const secrets: Bytes[] = [];
-  for (const [part, bytes] of split(suite, share, SERVER_LENGTHS)) {
+  for (const [part, bytes] of split(PARTS[suite], share, SERVER_LENGTHS)) {
     const secret =
       part === "kem" ? await have(keys.kem).decapsulate(bytes) : await have(keys[part]).agree(bytes);
     if (secret === undefined) throw refuse();
@@ -110,10 +113,14 @@ function isKemKey(key: Uint8Array): boolean {
   return true;
 }
 
-/** Draws the server's part for a client's share. */
+/**
+ * Draws the server's part for a client's share.
+ *
+ * @throws {SealwayError} `public_key_invalid`.
+ */
 export async function drawServerShareKeys(
   provider: Provider,
-  suite: Suite,
+  parts: readonly Part[],
   share: Uint8Array,
 ): Promise<ServerShareKeys> {
   const keys: {
@@ -121,7 +128,7 @@ export async function drawServerShareKeys(
     x25519?: AgreementKey;
     p256?: AgreementKey;
   } = {};
-  for (const [part, bytes] of split(suite, share, CLIENT_LENGTHS)) {
+  for (const [part, bytes] of split(parts, share, CLIENT_LENGTHS)) {
     if (part !== "kem") keys[part] = await provider[part]();
     else if (isKemKey(bytes)) keys.kem = await provider.encapsulate(bytes);
     else throw refuse();
@@ -135,7 +142,7 @@ export async function drawServerShareKeys(
  * @throws {SealwayError} `public_key_invalid`.
  */
 export async function checkClientShare(provider: Provider, suite: Suite, share: Uint8Array): Promise<void> {
-  for (const [part, bytes] of split(suite, share, CLIENT_LENGTHS)) {
+  for (const [part, bytes] of split(PARTS[suite], share, CLIENT_LENGTHS)) {
     if (part === "kem" && !isKemKey(bytes)) throw refuse();
     if (part === "p256" && !(await provider.isPoint(bytes))) throw refuse();
     if (part === "x25519") {
@@ -153,13 +160,13 @@ export async function checkClientShare(provider: Provider, suite: Suite, share: 
  * @throws {SealwayError} `public_key_invalid`.
  */
 export async function serverAgree(
-  suite: Suite,
+  parts: readonly Part[],
   share: Uint8Array,
   keys: ServerShareKeys,
 ): Promise<{ share: Bytes; secret: Bytes }> {
   const shares: Bytes[] = [];
   const secrets: Bytes[] = [];
-  for (const [part, bytes] of split(suite, share, CLIENT_LENGTHS)) {
+  for (const [part, bytes] of split(parts, share, CLIENT_LENGTHS)) {
     if (part === "kem") {
       if (!isKemKey(bytes)) throw refuse();
       const kem = have(keys.kem);
