@@ -41,7 +41,9 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 it("clients, channels and calls need no types of the platform", { timeout: 120_000 }, () => {
-  expect(check("", "sealway", "sealway-channel", "sealway-channel/rpc", "sealway/errors")).toBe("");
+  expect(
+    check("", "sealway", "sealway/one-shot", "sealway-channel", "sealway-channel/rpc", "sealway/errors"),
+  ).toBe("");
 });
 
 it("parts for Node need the types of Node, and not those of the DOM", { timeout: 120_000 }, () => {
@@ -51,7 +53,15 @@ it("parts for Node need the types of Node, and not those of the DOM", { timeout:
   expect(
     check(
       "node",
-      ...["sealway", "sealway/server", "sealway/redis", "sealway/mle", "sealway-channel", "sealway-broker"],
+      ...[
+        "sealway",
+        "sealway/one-shot",
+        "sealway/server",
+        "sealway/redis",
+        "sealway/mle",
+        "sealway-channel",
+        "sealway-broker",
+      ],
     ),
   ).toBe("");
 });

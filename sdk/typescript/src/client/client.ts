@@ -10,6 +10,7 @@ import { platformProvider } from "./platform.js";
 import { callOf } from "./request.js";
 import { type CompatSession, Life, type NativeSession } from "./session.js";
 import { type Sessions, Slot } from "./slot.js";
+import { about, UNANSWERED } from "./stage.js";
 import { abortable, Transport } from "./transport.js";
 
 export interface Client {
@@ -150,22 +151,4 @@ class SealedClient implements Client {
     }
     return exchanges.native.agree();
   }
-}
-
-/** Codes of errors that are no answer. */
-const UNANSWERED = /^(?:unreachable|timeout|network)$/;
-/** Codes of an answer to an init or a renewal that may change by itself. */
-const PASSING = /^(?:store_unavailable|rate_limited|upstream_\w+|provider)$/;
-
-/** Completes an error: stage, host, and whether the same request may be sent again. */
-function about<T>(url: URL, done: Promise<T>, isAgreement = false): Promise<T> {
-  return done.catch((error) => {
-    if (error instanceof SealwayError && error.stage === "call" && !error.host) {
-      const { code } = error;
-      error.host = url.host;
-      if (isAgreement) error.stage = "agreement";
-      error.retryable ||= isAgreement ? UNANSWERED.test(code) || PASSING.test(code) : code === "unreachable";
-    }
-    throw error;
-  });
 }

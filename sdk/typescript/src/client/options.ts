@@ -131,19 +131,30 @@ export interface Settings
 
 const isFunction = (value: any) => typeof value === "function";
 const isNumber = (value: any) => typeof value === "number" && value > 0 && value < 2 ** 31;
+export const isStore = (store: any) => isFunction(store?.load) && isFunction(store.save);
 const isTrust = ({ pins, root, firstUse, store = firstUse }: any) =>
-  (Array.isArray(pins) || typeof root === "string" || firstUse) &&
-  (store === undefined || (isFunction(store?.load) && isFunction(store.save)));
+  (Array.isArray(pins) || typeof root === "string" || firstUse) && (store === undefined || isStore(store));
 
 const INIT_PATH = "/session/init";
-type Rule = readonly [what: string, holds: (value: any, settings: any) => unknown];
-const URL_RULE: Rule = ["an http(s) URL", (text) => URL.canParse(text) && /^https?:/i.test(text)];
+export type Rule = readonly [what: string, holds: (value: any, settings: any) => unknown];
+export const URL_RULE: Rule = ["an http(s) URL", (text) => URL.canParse(text) && /^https?:/i.test(text)];
 const FUNCTION: Rule = ["a function", (value) => isFunction(value ?? wants)];
 const NUMBER: Rule = ["above 0 and below 2^31", isNumber];
 const renamed = (to: string): Rule => [`use ${to}`, (value) => value === undefined];
 
-/** Requirements of options. No message shows a value, which may be a secret. */
-const RULES: Readonly<Record<string, Rule>> = {
+type Rules = Readonly<Record<string, Rule>>;
+
+/** Requirements of the options that clients of all wires have. */
+const SHARED: Rules = {
+  onMetrics: FUNCTION,
+  fetch: FUNCTION,
+  headTimeoutMs: NUMBER,
+  idleTimeoutMs: NUMBER,
+  totalTimeoutMs: ["0, or below 2^31", (ms) => ms === 0 || isNumber(ms)],
+};
+
+/** Requirements of the options of a client of sessions. */
+const RULES: Rules = {
   url: URL_RULE,
   authorityUrl: URL_RULE,
   wire: ["1, 2 or 3", (wire) => [1, 2, 3].includes(wire)],
@@ -159,12 +170,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   ttlSec: ["whole seconds", (sec = 0) => Number.isInteger(sec) && sec >= 0 && sec < 2 ** 32],
   authorization: FUNCTION,
   proof: FUNCTION,
-  onMetrics: FUNCTION,
   onSession: FUNCTION,
-  fetch: FUNCTION,
-  headTimeoutMs: NUMBER,
-  idleTimeoutMs: NUMBER,
-  totalTimeoutMs: ["0, or below 2^31", (ms) => ms === 0 || isNumber(ms)],
   answerMaxBytes: NUMBER,
   serverUrl: renamed("url, and authorityUrl for the former url"),
   timeoutMs: renamed("headTimeoutMs, idleTimeoutMs and totalTimeoutMs"),
@@ -172,32 +178,40 @@ const RULES: Readonly<Record<string, Rule>> = {
 };
 
 /**
- * Checks options.
+ * Checks options by these rules and {@link SHARED}. No message shows a value, which may be a secret.
+ *
+ * @throws {SealwayError} `usage`, with the option's name.
+ */
+export function checked(options: object, defaults: object, rules: Rules): any {
+  const settings: any = { headTimeoutMs: 30_000, idleTimeoutMs: 60_000, totalTimeoutMs: 60_000, ...defaults };
+  for (const [name, value] of Object.entries(options ?? {})) if (value !== undefined) settings[name] = value;
+  for (const [name, [what, holds]] of Object.entries({ ...rules, ...SHARED }))
+    wants(holds(settings[name], settings), `${name}: ${what}`);
+  // Read at each call, so that a global `fetch` that is replaced later is used.
+  settings.fetch ??= (...args: Parameters<typeof fetch>) => globalThis.fetch(...args);
+  return settings;
+}
+
+/**
+ * Checks the options of a client of sessions.
  *
  * @throws {SealwayError} `usage`, with the option's name.
  */
 export function settingsOf(options: ClientOptions): Settings {
-  const settings: any = {
+  const defaults = {
     authorityUrl: options?.url,
     wire: 3,
     suites: SUITES,
     clientId: "sealway-typescript",
     initPath: INIT_PATH,
-    headTimeoutMs: 30_000,
-    idleTimeoutMs: 60_000,
-    totalTimeoutMs: 60_000,
     answerMaxBytes: 2 ** 24,
   };
-  for (const [name, value] of Object.entries(options ?? {})) if (value !== undefined) settings[name] = value;
-  for (const [name, [what, holds]] of Object.entries(RULES))
-    wants(holds(settings[name], settings), `${name}: ${what}`);
+  const settings = checked(options, defaults, RULES);
   const { wire, initPath } = settings;
   wants(
     initPath === INIT_PATH || initPath === { 1: `${INIT_PATH}/anon`, 2: `/v1${INIT_PATH}` }[wire as 1],
     `initPath: ${initPath} is not ${INIT_PATH}, ${INIT_PATH}/anon (wire 1) or /v1${INIT_PATH} (wire 2)`,
   );
-  // Read at each call, so that a global `fetch` that is replaced later is used.
-  settings.fetch ??= (...args: Parameters<typeof fetch>) => globalThis.fetch(...args);
   settings.suites = [...new Set(settings.suites)];
   for (const name of ["url", "authorityUrl"]) settings[name] = new URL(settings[name]);
   return settings;

@@ -1,7 +1,7 @@
 /** Identity keys that a client accepts (`spec/session-3.md`, Identity keys). */
 
 import type { Provider } from "../crypto/provider.js";
-import { type KeySet, keyIdOf, parseKeySet } from "../session/native/key-set.js";
+import { type KeySet, keyIdOf, parseKeySet, type SetKey } from "../session/native/key-set.js";
 import { type InitAnswer, KEY_ID } from "../session/native/message.js";
 import { checkKeySet, checkKeySetTimes, liveKey } from "../session/native/root.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
@@ -40,6 +40,51 @@ export function storageTrustStore(storage: KeyValues, prefix = "sealway:"): Trus
   };
 }
 
+/** A pinned root, and the newest set of keys that it signed. */
+export class Root<K = SetKey> {
+  readonly #keyId: string;
+  readonly #check: (set: KeySet<K>) => Promise<void>;
+  readonly #place: string;
+  readonly #store: TrustStore | undefined;
+  #issuedMs: number | undefined;
+  /** That set, once one was taken. */
+  set: KeySet<K> | undefined;
+
+  /**
+   * `check` verifies the root's signature; `place` is where `store` keeps when the newest set was issued, so that an older one is
+   * rejected after a restart too.
+   */
+  constructor(
+    keyId: string,
+    check: (set: KeySet<K>) => Promise<void>,
+    place: string,
+    store: TrustStore | undefined,
+  ) {
+    this.#keyId = keyId;
+    this.#check = check;
+    this.#place = place;
+    this.#store = store;
+  }
+
+  /**
+   * Takes a set.
+   *
+   * @throws {SealwayError} `key_untrusted`, `signature_invalid`.
+   */
+  async take(set: KeySet<K>): Promise<void> {
+    await this.#check(set);
+    // Another client of the same store may have taken a newer one since.
+    const kept = (await this.#store?.load(this.#place))?.root;
+    if (kept?.keyId === this.#keyId) this.#issuedMs = Math.max(kept.issuedMs, this.#issuedMs ?? 0);
+    checkKeySetTimes(set, wallMs(), this.#issuedMs);
+    const { issuedMs } = set;
+    this.set = set;
+    if (issuedMs === this.#issuedMs) return;
+    this.#issuedMs = issuedMs;
+    await this.#store?.save(this.#place, { keys: [], root: { keyId: this.#keyId, issuedMs } });
+  }
+}
+
 /** Trust of any kind; a root counts before pins, and these before the first use. */
 interface AnyTrust {
   readonly root?: string;
@@ -56,11 +101,7 @@ export class Keyring {
   readonly #keys = new Map<string, Bytes>();
   readonly #published = new Map<string, Bytes>();
   readonly #pins = new Set<string>();
-  #root: Bytes | undefined;
-  /** The root's id, and when the newest set was issued that it signed. */
-  #taken: { keyId: string; issuedMs?: number } = { keyId: "" };
-  /** That set, once it was asked for. */
-  #set: KeySet | undefined;
+  #root: Root | undefined;
 
   private constructor(provider: Provider, trust: Trust, origin: string) {
     this.#provider = provider;
@@ -75,10 +116,11 @@ export class Keyring {
    */
   static async of(provider: Provider, trust: Trust, origin: string): Promise<Keyring> {
     const ring = new Keyring(provider, trust, origin);
-    const { root, pins, firstUse } = ring.#trust;
+    const { root, pins, firstUse, store } = ring.#trust;
     if (root !== undefined) {
-      ring.#root = await publicKey(provider, root);
-      ring.#taken = { keyId: await keyIdOf(provider, ring.#root) };
+      const key = await publicKey(provider, root);
+      const check = (set: KeySet) => checkKeySet(provider, set, key);
+      ring.#root = new Root(await keyIdOf(provider, key), check, origin, store);
     } else if (pins) {
       wants(pins.length > 0 && pins.length <= KEYS_MAX, `trust.pins: 1 to ${KEYS_MAX} keys`);
       for (const pin of pins) ring.#pins.add(await ring.#pin(pin));
@@ -132,25 +174,12 @@ export class Keyring {
 
   #known(keyId: string, serverTimeMs: number): Bytes | undefined {
     if (this.#root === undefined) return this.#keys.get(keyId);
-    return this.#set && liveKey(this.#set, keyId, serverTimeMs, wallMs());
+    const { set } = this.#root;
+    return set && liveKey(set, keyId, serverTimeMs, wallMs());
   }
 
   async #take(set: KeySet): Promise<void> {
-    if (this.#root !== undefined) {
-      await checkKeySet(this.#provider, set, this.#root);
-      // Another client of the same store may have taken a newer one since.
-      const kept = (await this.#trust.store?.load(this.#origin))?.root;
-      if (kept?.keyId === this.#taken.keyId)
-        this.#taken.issuedMs = Math.max(kept.issuedMs, this.#taken.issuedMs ?? 0);
-      checkKeySetTimes(set, wallMs(), this.#taken.issuedMs);
-      const { issuedMs } = set;
-      this.#set = set;
-      if (issuedMs === this.#taken.issuedMs) return;
-      this.#taken.issuedMs = issuedMs;
-      const root = { keyId: this.#taken.keyId, issuedMs };
-      await this.#trust.store?.save(this.#origin, { keys: [], root });
-      return;
-    }
+    if (this.#root !== undefined) return this.#root.take(set);
     for (const key of set.keys) {
       if (this.#pins.has(key.keyId)) this.#keys.set(key.keyId, key.publicKey);
       if (this.#trust.firstUse) this.#published.set(key.keyId, key.publicKey);
@@ -197,8 +226,13 @@ export class Keyring {
   }
 }
 
-async function publicKey(provider: Provider, text: string): Promise<Bytes> {
+/** Reads a public key of ES256 in base64; `option` names where it stands. */
+export async function publicKey(
+  provider: Provider,
+  text: string,
+  option = "trust.pins, trust.root: a key id, or",
+): Promise<Bytes> {
   const key = fromBase64(String(text).trim());
-  wants(key && (await provider.isPoint(key)), "trust.pins, trust.root: a key id, or a public key in base64");
+  wants(key && (await provider.isPoint(key)), `${option} a public key in base64`);
   return key;
 }
