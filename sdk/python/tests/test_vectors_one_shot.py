@@ -47,7 +47,7 @@ def run_request(s: Node) -> None:
     config = one_shot.KeyConfig(key.hex("config_hex"))
     assert config.kem is not None and config.kem.value == key["kem"]
     assert len(key.hex("private_hex")) == hpke.PRIVATE_LEN and len(s.hex("group_secret_hex")) == 32
-    enc, shared = hpke.encapsulate(config.kem, config.public, draws_of(s, config))
+    enc, shared = hpke.encap(config.kem, config.public, draws_of(s, config))
     assert (enc.hex(), shared.hex()) == (s["enc_hex"], s["shared_secret_hex"])
     assert len(enc) == config.kem.enc_len
     given = None if psk is None else (psk["id"], psk.hex("psk_hex"))
@@ -164,10 +164,10 @@ def test_every_mechanism_encapsulates_with_its_own_randomness() -> None:
             Kem.X25519: X_WING_PUBLIC[1184:],
             Kem.P256: KeyPair(bytes(31) + b"\1").public,
         }[kem]
-        one, other = (hpke.encapsulate(kem, public, entropy.hpke_draws(kem)) for _ in range(2))
+        one, other = (hpke.encap(kem, public, entropy.hpke_draws(kem)) for _ in range(2))
         assert len(one[0]) == kem.enc_len and one != other
         with pytest.raises(ProtocolError, match="public_key_invalid"):
-            hpke.encapsulate(kem, public[:-1], entropy.hpke_draws(kem))
+            hpke.encap(kem, public[:-1], entropy.hpke_draws(kem))
 
 
 X_WING_PUBLIC = SeedKemKey(bytes(range(64))).public + X25519KeyPair(bytes(range(32))).public

@@ -81,10 +81,10 @@ class Draws:
     for a public key, which only a hybrid asks for."""
 
     private: bytes
-    encapsulate: Callable[[bytes], tuple[bytes, bytes]]
+    ml_kem: Callable[[bytes], tuple[bytes, bytes]]
 
 
-def encapsulate(kem: Kem, public: bytes, draws: Draws) -> tuple[bytes, bytes]:
+def encap(kem: Kem, public: bytes, draws: Draws) -> tuple[bytes, bytes]:
     """Returns `enc` and the shared secret, 32 bytes.
 
     Raises:
@@ -100,7 +100,7 @@ def encapsulate(kem: Kem, public: bytes, draws: Draws) -> tuple[bytes, bytes]:
         return pair.public, _dh_secret(form.id, shared, pair.public + point)
     key = public[:KEM_KEY_LEN]
     check_kem_key(key)
-    ciphertext, secret = draws.encapsulate(key)
+    ciphertext, secret = draws.ml_kem(key)
     combined = hashlib.sha3_256(secret + shared + pair.public + point + form.label).digest()
     return ciphertext + pair.public, combined
 

@@ -10,7 +10,7 @@ from dataclasses import field as member
 from typing import Any, Final
 
 from ..crypto.digest import sha256
-from ..crypto.hpke import SUITE, Draws, Exporter, Kem, encapsulate
+from ..crypto.hpke import SUITE, Draws, Exporter, Kem, encap
 from ..crypto.p256 import SIGNATURE_LEN, key_id, verify
 from ..crypto.secret import Secret
 from ..errors import ProtocolError
@@ -204,7 +204,7 @@ def secrets_of(config: KeyConfig, psk: tuple[str, bytes] | None, draws: Draws) -
     if config.kem is None:
         raise ValueError("the key is of an unknown mechanism")
     psk_id, key = psk or ("", b"")
-    enc, shared = encapsulate(config.kem, config.public, draws)
+    enc, shared = encap(config.kem, config.public, draws)
     info = field("sealway/4") + field(config.name) + field(psk_id)
     exporter = Exporter(config.kem, shared, info, key, psk_id.encode("ascii"))
     return Secrets(enc, Secret(exporter.export(b"sealway/4 c2s")), Secret(exporter.export(b"sealway/4 s2c")))
