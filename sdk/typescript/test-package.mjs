@@ -39,6 +39,7 @@ try {
     join(folder, "types.ts"),
     `import { createClient, type SessionInfo } from "sealway";
 import { sealedFetch, MemoryStore } from "sealway/server";
+export { KeyRetired, sealOnce } from "sealway/one-shot";
 export { mleFetch } from "sealway/mle";
 export { attach } from "sealway-channel";
 export { Rpc } from "sealway-channel/rpc";

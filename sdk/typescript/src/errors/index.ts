@@ -5,8 +5,8 @@ import { REMEDIES } from "./remedies.js";
 /** Options that matter to a code. */
 const OPTIONS: Readonly<Record<string, string>> = {
   body_too_large: "answerMaxBytes",
-  key_retired: "trust",
-  key_untrusted: "trust",
+  key_retired: "trust, pin",
+  key_untrusted: "trust, pin",
   policy: "clientId",
   redirected: "url",
   signature_invalid: "trust",

@@ -134,7 +134,7 @@ class OneShotClient implements OneShot {
   }
 }
 
-/** Says what was rejected. Whoever rejects a request may have served a copy of it before. */
+/** Message of a rejection. A copy of the request may have been served before it. */
 function rejection({ host, status }: ResponseHead, code: string, method: string): string {
   const note = isSafe(method) ? "" : "; whether it was served is unknown";
   return `${host} rejected the request: ${status} ${code}${note}`;

@@ -1,13 +1,18 @@
 /** Errors of one-shot calls that a caller may want to tell apart. `Truncated` is the stream's own. */
 import { SealwayError, type SealwayErrorDetails } from "../wire/error.js";
 
-/** The service does not accept the key of a request any more, or has no key that the client may use (code `key_retired`). */
+/** A message that names the kids that a service has now. */
+export function withKids(message: string, kids: readonly string[]): string {
+  return `${message}; the service names: ${kids.join(", ") || "none"}`;
+}
+
+/** The service does not accept the key of a request any more (code `key_retired`). */
 export class KeyRetired extends SealwayError {
   /** The kids that the service names as its current ones. They are proven only if a root signed them. */
   readonly kids: readonly string[];
 
   constructor(message: string, kids: readonly string[], details: SealwayErrorDetails = {}) {
-    super("key_retired", `${message}; the service names: ${kids.join(", ") || "none"}`, details);
+    super("key_retired", withKids(message, kids), details);
     this.kids = kids;
   }
 }

@@ -13,9 +13,9 @@ import {
   type UsableKey,
 } from "../session/one-shot/document.js";
 import { type Bytes, utf8 } from "../wire/bytes.js";
-import type { Problem } from "../wire/error.js";
+import { type Problem, SealwayError } from "../wire/error.js";
 import { membersOf } from "../wire/json.js";
-import { KeyRetired } from "./error.js";
+import { withKids } from "./error.js";
 import type { OneShotSettings } from "./options.js";
 
 /** Path at which a service publishes its key document. */
@@ -80,8 +80,8 @@ export class ServiceKeys {
   /**
    * The key to seal to. The document is fetched where no key is in use, once for all who wait.
    *
-   * @throws {SealwayError} {@link KeyRetired} if there is none then; `key_untrusted`, `signature_invalid`, `field_invalid`,
-   * `json_invalid`, `body_too_large`.
+   * @throws {SealwayError} `key_untrusted`, also if there is none then; `signature_invalid`, `field_invalid`, `json_invalid`,
+   * `body_too_large`.
    */
   async current(fetchDocument: () => Promise<Bytes>): Promise<UsableKey> {
     const inUse = this.#inUse();
@@ -111,7 +111,7 @@ export class ServiceKeys {
     const inUse = this.#inUse();
     if (inUse !== undefined) return inUse;
     const what = `no key of ${this.#settings.origin.host} that this client takes is in use`;
-    throw new KeyRetired(what, kidsOf(document));
+    throw new SealwayError("key_untrusted", withKids(what, kidsOf(document)));
   }
 
   async #take(document: KeyDocument): Promise<void> {

@@ -101,7 +101,7 @@ export function drawEncapsulation(
   return drawServerShareKeys(provider, TRAITS[kem].parts, publicKey);
 }
 
-/** The parts of an encapsulated key: `enc` is sent, the secret is wiped by who has it. */
+/** An encapsulated key: `enc` is sent, and {@link setup} takes and wipes the secret. */
 export interface Encapsulation {
   readonly enc: Bytes;
   readonly secret: Bytes;
