@@ -1,4 +1,5 @@
 /** The one-shot client against a service that a test plays. */
+import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { memoryTrustStore } from "../../src/index.js";
 import {
@@ -119,6 +120,17 @@ describe("a call", () => {
     // With another PSK no frame opens, and the service breaks off.
     const wrong = client({ psk: { id: "till-7", key: new Uint8Array(32) } }).fetch("/", post());
     expect(await errorOf(wrong)).toMatchObject({ code: "network", retryable: false });
+  });
+
+  it("shows no PSK when it is printed, nor in an error", async () => {
+    const key = Buffer.alloc(32, "secret of a till");
+    const once = client({ psk: { id: "till-7", key } });
+    const error = await errorOf(once.fetch("/", post()));
+    for (const text of [once, error, error.problem].map((each) =>
+      inspect(each, { depth: 9, showHidden: true }),
+    ))
+      for (const form of [key.toString(), key.toString("hex"), key.toString("base64"), `${key.join(", ")}`])
+        expect(text).not.toContain(form);
   });
 
   it("goes to its origin alone, and ends with its caller's signal", async () => {
