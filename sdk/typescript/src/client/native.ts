@@ -15,7 +15,7 @@ import type { Measure } from "./measure.js";
 import type { Settings } from "./options.js";
 import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
-import { exchange, fetchKeys, type PlainResponse, type Refused, sendCall } from "./sealed.js";
+import { exchange, fetchKeys, type PlainResponse, type RefusalOf, sendCall } from "./sealed.js";
 import { NativeSession } from "./session.js";
 import type { Sessions } from "./slot.js";
 import type { Transport } from "./transport.js";
@@ -150,7 +150,7 @@ export class NativeClient {
 
   #once(agreed: NativeSession, call: Call, measure: Measure): Promise<PlainResponse> {
     const sent = moment();
-    const refused: Refused = (...rest) => this.#refused(agreed, sent, ...rest);
+    const refused: RefusalOf = (...rest) => this.#refused(agreed, sent, ...rest);
     const stampMs = agreed.stampMs();
     return exchange(this.#provider, this.#transport, agreed.session, stampMs, call, measure, refused);
   }

@@ -32,7 +32,7 @@ export interface PlainResponse extends ResponseHead {
 }
 
 /** Makes the error of an answer in plain. */
-export type Refused = (pending: PendingCall, answered: ResponseHead, body: Bytes) => Promise<SealwayError>;
+export type RefusalOf = (pending: PendingCall, answered: ResponseHead, body: Bytes) => Promise<SealwayError>;
 
 /** Fetches what a service publishes about its keys, at most 64 KiB. It is part of an agreement: its measurement is not reported. */
 export async function fetchKeys(transport: Transport, base: URL, path: string): Promise<Bytes> {
@@ -52,7 +52,7 @@ export async function exchange(
   stampMs: number,
   call: Call,
   measure: Measure,
-  refused: Refused,
+  refused: RefusalOf,
 ): Promise<PlainResponse> {
   const sealed = await measure.step("seal", () => sealCall(provider, seal, stampMs, call)).catch(unsealable);
   measure.requestBytes = sealed.length;

@@ -4,7 +4,7 @@ import { wholeOf } from "../client/flow.js";
 import { platformProvider } from "../client/platform.js";
 import { notOurs, type ResponseHead } from "../client/refusal.js";
 import { type Call, callOf } from "../client/request.js";
-import { exchange, fetchKeys, type PlainResponse, type Refused, sendCall } from "../client/sealed.js";
+import { exchange, fetchKeys, type PlainResponse, type RefusalOf, sendCall } from "../client/sealed.js";
 import { about } from "../client/stage.js";
 import { abortable, Transport } from "../client/transport.js";
 import type { Provider } from "../crypto/provider.js";
@@ -16,7 +16,7 @@ import { sealTo } from "../session/one-shot/request.js";
 import { SealwayError } from "../wire/error.js";
 import { PROBLEM_LEN_MAX } from "../wire/forms.js";
 import type { Fetch } from "../wire/platform.js";
-import { ClockSkew, Denied, KeyRetired, Replayed } from "./error.js";
+import { ClockSkew, KeyRetired, PolicyDenial, Replayed } from "./error.js";
 import { DOCUMENT_PATH, ServiceKeys } from "./keys.js";
 import { type OneShotOptions, type OneShotSettings, settingsOf } from "./options.js";
 
@@ -38,7 +38,7 @@ export function sealOnce(options: OneShotOptions): OneShot {
 /** Classes of errors, by their codes. */
 const CLASSES: Readonly<Record<string, typeof SealwayError>> = {
   clock_skew: ClockSkew,
-  policy: Denied,
+  policy: PolicyDenial,
   replayed: Replayed,
 };
 
@@ -84,7 +84,7 @@ class OneShotClient implements OneShot {
     const seal = await about(this.#settings.origin, made, true);
     const sent = moment();
     const stampMs = Math.floor(wallMs() + this.#offsetMs);
-    const refused: Refused = (_, head, body) => this.#refused(keys, call, head, body);
+    const refused: RefusalOf = (_, head, body) => this.#refused(keys, call, head, body);
     const opened = await exchange(provider, this.#transport, seal, stampMs, call, measure, refused);
     if (!opened.isProblem) return opened;
     const body = await wholeOf(opened.flow, opened.first, PROBLEM_LEN_MAX);

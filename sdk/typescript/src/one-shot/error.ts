@@ -24,4 +24,4 @@ export class Replayed extends SealwayError {}
 export class ClockSkew extends SealwayError {}
 
 /** The route does not allow this client, or a client without a PSK (code `policy`). */
-export class Denied extends SealwayError {}
+export class PolicyDenial extends SealwayError {}

@@ -23,9 +23,9 @@ export const DOCUMENT_PATH = "/.well-known/sealway-hpke-keys";
 
 const kidsOf = (document: KeyDocument): string[] => document.keys.map(({ keyId }) => `hpke:${keyId}`);
 
-/** The document of a `key_retired`. */
-export interface Retired {
-  /** Kids that it names. */
+/** Keys that a `key_retired` gives in place of the retired one. */
+export interface Replacement {
+  /** Kids that its document names. */
   readonly kids: readonly string[];
   /** True if a root is pinned and the document was accepted. */
   readonly isTaken: boolean;
@@ -122,7 +122,7 @@ export class ServiceKeys {
   }
 
   /** Takes the document of a `key_retired` if a pinned root signed it. Pinned kids are looked up anew at the next call. */
-  async retired(problem: Problem): Promise<Retired> {
+  async retired(problem: Problem): Promise<Replacement> {
     if ("kids" in this.#settings.pin) this.#pinned = [];
     const said = membersOf(problem["key_document"]);
     if (said === undefined) return { kids: [], isTaken: false };

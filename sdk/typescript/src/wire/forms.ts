@@ -91,7 +91,7 @@ export function checkRequestNonce(nonce: string, least: number): void {
 }
 
 /**
- * Checks an answer's nonce: of its form, and of the kind that answers have, which `begin` tells.
+ * Checks an answer's nonce: of its form, and of the kind that answers have: `begin` is the form of its beginning.
  *
  * @throws {SealwayError} `nonce_invalid`, `answer_mismatch`.
  */

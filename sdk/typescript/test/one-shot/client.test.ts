@@ -5,9 +5,9 @@ import { memoryTrustStore } from "../../src/index.js";
 import {
   type CallMetrics,
   ClockSkew,
-  Denied,
   KeyRetired,
   type OneShotOptions,
+  PolicyDenial,
   Replayed,
   SealwayError,
   sealOnce,
@@ -320,7 +320,7 @@ describe("a problem that the server sealed", () => {
 
   it.each([
     ["replayed", 409, Replayed],
-    ["policy", 403, Denied],
+    ["policy", 403, PolicyDenial],
     ["store_unavailable", 503, SealwayError],
     ["upstream_timeout", 504, SealwayError],
   ] as [string, number, typeof SealwayError][])(
