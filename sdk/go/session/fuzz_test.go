@@ -51,7 +51,7 @@ func FuzzKeySetsAreReadOrRefused(f *testing.F) {
 		if set, err := session.ParseKeySet(data); err == nil && set.VerifyRoot(make([]byte, 65), 0, 0) == nil {
 			t.Fatal("nobody's signature verifies")
 		}
-		session.ParseProblem(400, data)
+		session.ParseProblem(400, data, false)
 	})
 }
 
