@@ -58,7 +58,7 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
         options,
         {
             "trust": [None, 1, "", "x", {}, [PIN]],
-            "wire": [None, 0, 4, "3", True],
+            "wire": [None, 0, 5, "3", True],
             "client_id": [None, "", *TEXTS, "a|b", "x" * 257],
             "suites": [None, "", "P256", 1, [], ["P256"], (None,)],
             "ttl_sec": [*NUMBERS, 1.5],

@@ -6,9 +6,10 @@ import os
 
 from cryptography.hazmat.primitives.asymmetric import mlkem
 
+from .crypto.hpke import PRIVATE_LEN, Draws, Kem
 from .crypto.p256 import SCALAR_RANDOM_LEN, KeyPair, scalar_of
 from .crypto.suite import KEM_SEED_LEN, X25519_LEN, PrivateKeys, SeedKemKey, Suite
-from .session.native.server import Draws
+from .session.native import server
 
 
 def nonce() -> str:
@@ -47,6 +48,13 @@ def encapsulate(key: bytes) -> tuple[bytes, bytes]:
     return ciphertext, secret
 
 
-def server_draws() -> Draws:
+def hpke_draws(kem: Kem) -> Draws:
+    """Returns the random inputs of one encapsulation."""
+    is_p256 = kem in (Kem.P256, Kem.MLKEM768_P256)
+    private = scalar_of(os.urandom(SCALAR_RANDOM_LEN)) if is_p256 else os.urandom(PRIVATE_LEN)
+    return Draws(private, encapsulate)
+
+
+def server_draws() -> server.Draws:
     """Returns the random values of a server for one init."""
-    return Draws(scalar_of(os.urandom(SCALAR_RANDOM_LEN)), os.urandom(X25519_LEN), os.urandom(16), encapsulate)
+    return server.Draws(scalar_of(os.urandom(SCALAR_RANDOM_LEN)), os.urandom(X25519_LEN), os.urandom(16), encapsulate)

@@ -96,8 +96,8 @@ class UsageError(SealwayError):
 
 
 class ProblemError(SealwayError):
-    """The service rejects the request on wire 3, without a seal: `spec/session-3.md#problems`. Any machine on the path can
-    write such an answer.
+    """The service rejects the request on wire 3 or 4: `spec/session-3.md#problems`, `spec/one-shot.md#problems`. Any
+    machine on the path can write such an answer, unless it came sealed on wire 4.
 
     Attributes:
         status: the HTTP status.
@@ -114,6 +114,21 @@ class ProblemError(SealwayError):
         """Adds to the message that a machine on the path may have had the request executed."""
         unknown = "whether the request was served is unknown: it was not sent again"
         self.args = (f"{self.args[0]}; {unknown}",)
+
+
+class KeyRetiredError(ProblemError):
+    """The service does not accept the key that a request of wire 4 was sealed to.
+
+    Attributes:
+        kids: the keys that the service's document names now. Unless a pinned root signed it, anybody on the path can have
+            written them.
+    """
+
+    def __init__(self, status: int, more: Mapping[str, Any], kids: tuple[str, ...]) -> None:
+        super().__init__(status, "key_retired", more)
+        self.kids = kids
+        if kids:
+            self.args = (f"{self.args[0]}; its keys are now {', '.join(kids)}",)
 
 
 class PlainAnswerError(SealwayError):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..session.compat.call import ClientSession
 from ..session.native.client import Session
 from .clock import Moment
+
+if TYPE_CHECKING:
+    from .one_shot import OneShotKey
 
 #: A session is renewed in the last tenth of its life, or in the last minute if that is shorter.
 RENEW_BEFORE_MAX_SEC: Final = 60.0
@@ -22,7 +25,12 @@ class ActiveSession:
     """
 
     def __init__(
-        self, session: Session | ClientSession, life_sec: float, sent: Moment, clock_ms: int, arrived: Moment
+        self,
+        session: Session | ClientSession | OneShotKey,
+        life_sec: float,
+        sent: Moment,
+        clock_ms: int,
+        arrived: Moment,
     ) -> None:
         """The life counts from when the init was sent, `clock_ms` from when its answer arrived."""
         self.session: Final = session

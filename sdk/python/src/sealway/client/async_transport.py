@@ -16,7 +16,7 @@ from ..errors import ProtocolError, SealwayError
 from ..wire.header import Headers
 from .active import ActiveSession
 from .establish import RESPONSE_MAX, Flow, Request, Response, delete_session
-from .exchange import Call, NativeAttempt, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
+from .exchange import Call, NativeAttempt, StreamOpener, check_redirect, headers_of, note_answer
 from .failure import stage
 from .metrics import SessionMetrics, parse_server_timing
 from .options import Options
@@ -74,7 +74,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
 
     async def _attempt(self, active: ActiveSession, request: httpx.Request, call: Call) -> httpx.Response | None:
         """Sends a call in a session. Returns its answer, or None to send it again."""
-        attempt = begin_attempt(active, call, self._parts.keyring, self._parts.options)
+        attempt = self._parts.attempt(active, call)
         content: Any = attempt.body
         if isinstance(attempt, NativeAttempt) and attempt.body is None:
             content = _sealed(attempt, request)
@@ -85,24 +85,27 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             headers = headers_of(response)
             note_answer(call.metrics, call, headers, response.headers.raw)
             if attempt.is_sealed(headers):
-                if isinstance(attempt, NativeAttempt):
+                if isinstance(attempt, NativeAttempt) and not attempt.is_problem(headers):
                     return await self._open(attempt, response, headers, call)
                 call.timer.enter(READING)
                 body = await _read(response, call.answer_max, call)
                 plaintext = attempt.open_whole(response.status_code, headers, body)
                 await response.aclose()
-                call.report()
-                return self._parts.compat_response_of(
-                    response.status_code, headers, response.headers.raw, plaintext, call
-                )
-            check_redirect(response.status_code)
-            body = await _read(response, RESPONSE_MAX, call)
+                if not isinstance(attempt, NativeAttempt):
+                    call.report()
+                    return self._parts.compat_response_of(
+                        response.status_code, headers, response.headers.raw, plaintext, call
+                    )
+                verdict = attempt.judge_sealed(response.status_code, plaintext)
+            else:
+                check_redirect(response.status_code)
+                body = await _read(response, RESPONSE_MAX, call)
+                verdict = attempt.judge(Response(response.status_code, headers, body))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
             raise
         await response.aclose()
-        verdict = attempt.judge(Response(response.status_code, headers, body))
         if verdict.is_session_over:
             self._parts.forget(active.id)
         if not verdict.is_again:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -31,7 +32,9 @@ from .establish import Response, rejection
 from .metrics import CallMetrics, parse_server_timing
 from .options import Options
 from .timer import Timer
-from .trust import Keyring
+
+if TYPE_CHECKING:
+    from .one_shot import OneShotKey
 
 #: Headers of a plain body, and those that ask for what a sealed answer cannot be.
 _OF_SEALED_BODY = frozenset({"content-type", "content-encoding", "accept-encoding", "accept", "range"})
@@ -82,9 +85,9 @@ def check_call(method: str, raw_headers: list[tuple[bytes, bytes]], wire: int, i
     Raises:
         UsageError
     """
-    if method in UNSEALED_METHODS or (wire != 3 and method != "POST"):
+    if method in UNSEALED_METHODS or (wire < 3 and method != "POST"):
         raise UsageError(f"method: {method} cannot be sealed on wire {wire}")
-    if is_streamed and wire != 3:
+    if is_streamed and wire < 3:
         raise UsageError("content: bodies of wires 1 and 2 are sealed whole: give bytes, not a stream")
     for name, _ in raw_headers:
         text = name.decode("latin-1").lower()
@@ -128,16 +131,16 @@ class NativeAttempt:
         headers, body: the sealed request; without a body the caller's stream goes through `sealed_chunks`.
     """
 
-    def __init__(self, active: ActiveSession, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
+    def __init__(self, active: ActiveSession, session: Session | OneShotKey, call: Call) -> None:
         self.active = active
-        self._session, self._call, self._keyring, self._options = session, call, keyring, options
+        self._session, self._call = session, call
         self._sent = Moment()
         began = time.perf_counter()
         self._inner = encode_inner(_inner_of(call.raw_headers))
         in_header = (
             call.body == b""
             and call.method in BODILESS_METHODS
-            and -(-stream_len(len(self._inner)) // 3) * 4 <= SEALED_MAX
+            and -(-(session.prefix_len + stream_len(len(self._inner))) // 3) * 4 <= SEALED_MAX
         )
         content_type = "" if in_header else OCTETS
         self._stamp_ms = active.stamp_ms(time.monotonic())
@@ -154,7 +157,7 @@ class NativeAttempt:
         else:
             self.headers.append(("Content-Type", content_type))
         call.metrics.add_crypto("seal", time.perf_counter() - began)
-        call.metrics.suite = session.answer.suite
+        call.metrics.suite = session.suite
 
     def sealed_chunks(self) -> StreamSealer:
         """Returns the sealer of a caller's stream, chunk by chunk."""
@@ -163,6 +166,25 @@ class NativeAttempt:
     def is_sealed(self, headers: Headers) -> bool:
         """Returns True for the headers of a sealed answer."""
         return X_SEAL in headers
+
+    def is_problem(self, headers: Headers) -> bool:
+        """Returns True for the headers of a sealed problem, which wire 3 does not have."""
+        return False
+
+    def judge_sealed(self, status: int, plaintext: bytes) -> Verdict:
+        """Decides about a sealed problem."""
+        return Verdict(ProtocolError("answer_mismatch"))
+
+    def open_whole(self, status: int, headers: Headers, body: bytes) -> bytes:
+        """Returns the plaintext of an answer that is all there.
+
+        Raises:
+            ProtocolError: as `open`.
+        """
+        opener = self.open(status, headers)
+        parts = [*opener.begin(), *opener.feed(body)]
+        opener.finish()
+        return b"".join(parts)
 
     def open(self, status: int, headers: Headers) -> StreamOpener:
         """Returns the opener of the answer.
@@ -185,7 +207,7 @@ class NativeAttempt:
             call.is_unproven |= is_again
             return Verdict(error, is_again, is_over)
         stamp, nonce = self._pending.stamp, self._pending.nonce
-        if error.code == "clock_skew":
+        if error.code == "clock_skew" and isinstance(self._session, Session):
             proven_ms = proven_clock(error.more, self._session.s2c(), nonce, stamp)
             if proven_ms is not None:
                 self.active.set_clock(proven_ms, time.monotonic())
@@ -246,20 +268,6 @@ class CompatAttempt:
         self._call.has_healed_session |= is_over
         self._call.is_unproven |= is_again
         return Verdict(error, is_again, is_over)
-
-
-Attempt = NativeAttempt | CompatAttempt
-
-
-def begin_attempt(active: ActiveSession, call: Call, keyring: Keyring | None, options: Options) -> Attempt:
-    """Seals a call in a session for one attempt."""
-    call.metrics.attempts += 1
-    call.metrics.session_id = active.id
-    if isinstance(active.session, ClientSession):
-        return CompatAttempt(active, active.session, call, options)
-    if keyring is None:
-        raise TypeError("a session of wire 3 has a keyring")
-    return NativeAttempt(active, active.session, call, keyring, options)
 
 
 def check_redirect(status: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from .. import check
+from ..crypto.hpke import Kem
 from ..crypto.suite import DEFAULT_SUITES, Suite, is_supported
 from ..errors import UsageError
 from ..session.claim import WINDOW_MS
@@ -15,7 +16,7 @@ from ..session.compat.init import PATHS, Family
 from ..wire.identifier import is_client_id
 from .metrics import CallMetrics
 from .timer import TIMEOUTS
-from .trust import FirstUse, Pins, Root, Trust
+from .trust import FirstUse, KeyPins, Pins, Psk, Root, Trust
 
 BODY_MAX: Final = 16 * 1024 * 1024
 _SESSION, _ANONYMOUS, _V1 = PATHS[Family.SESSION], PATHS[Family.ANONYMOUS], PATHS[Family.V1]
@@ -55,7 +56,10 @@ class Options:
     """Options of a client.
 
     Attributes (None switches a timeout off):
-        trust: verification of the service's identity: `Pins`, `Root` or `FirstUse`; needed on wire 3.
+        trust: verification of the service's identity: `Pins`, `Root` or `FirstUse`, needed on wire 3; `KeyPins` or `Root`
+            on wire 4.
+        psk: on wire 4, the pre-shared key by which the service knows this client.
+        kems: on wire 4, the mechanisms that this client takes; those that the `cryptography` package lacks are left out.
         authority_url: where sessions are agreed and identity keys published; by default the service's URL.
         connect_timeout_sec: seconds to connect, TCP and TLS.
         head_timeout_sec: seconds from the last sent part of the request to the answer's head, its first frame included.
@@ -71,7 +75,7 @@ class Options:
         ttl_sec: the life of sessions to ask for, in seconds; by default the service's.
         client_id: name of the client, 1 to 256 characters of printable ASCII without a vertical bar. Wire 1 has none.
         suites: suites of wire 3, in order of preference. Those that the `cryptography` package lacks are left out.
-        wire: 1, 2 or 3.
+        wire: 1, 2 or 3; 4 seals each request to a key of the service, without a session.
         init_path: path of inits: `/session/init`, `/session/init/anon` (wire 1) or `/v1/session/init` (wire 2).
         window_ms: the largest difference between an answer's timestamp and this machine's clock on wires 1 and 2.
         on_metrics: receives the measurements of each call when its answer has ended, or the call has failed.
@@ -79,7 +83,9 @@ class Options:
     The timeouts and `answer_max_bytes` of one call: `extensions={"sealway_total_timeout_sec": None}`.
     """
 
-    trust: Trust | None = None
+    trust: Trust | KeyPins | None = None
+    psk: Psk | None = None
+    kems: tuple[Kem, ...] = tuple(Kem)
     authority_url: str | None = None
     connect_timeout_sec: float | None = 10.0
     head_timeout_sec: float | None = 30.0
@@ -103,11 +109,8 @@ class Options:
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
-        check.wants(self.wire in (1, 2, 3) and not isinstance(self.wire, bool), "wire", self.wire, "1, 2 or 3")
-        if self.wire == 3 and self.trust is None:
-            raise UsageError("wire 3 needs trust: give Pins, Root or FirstUse; else any machine could answer an init")
-        is_trust = self.trust is None or isinstance(self.trust, (Pins, Root, FirstUse))
-        check.wants(is_trust, "trust", self.trust, "Pins, Root or FirstUse")
+        check.wants(self.wire in (1, 2, 3, 4) and not isinstance(self.wire, bool), "wire", self.wire, "1, 2, 3 or 4")
+        self._check_trust()
         if self.authority_url is not None:
             origin_of(self.authority_url, "authority_url")
         for name in TIMEOUTS:
@@ -129,6 +132,27 @@ class Options:
             raise UsageError(f"init_path: {self.init_path} is not {allowed}")
         check.number("window_ms", self.window_ms, 1, "milliseconds", is_whole=True)
 
+    def _check_trust(self) -> None:
+        kinds: dict[int, tuple[tuple[type, ...], str]] = {
+            3: ((Pins, Root, FirstUse), "Pins, Root or FirstUse"),
+            4: ((KeyPins, Root), "KeyPins or Root"),
+        }
+        allowed, names = kinds.get(self.wire, ((Pins, Root, FirstUse), "Pins, Root or FirstUse"))
+        if self.wire >= 3 and self.trust is None:
+            raise UsageError(f"wire {self.wire} needs trust: give {names}; else any machine could answer")
+        check.wants(self.trust is None or isinstance(self.trust, allowed), "trust", self.trust, names)
+        check.wants(self.psk is None or isinstance(self.psk, Psk), "psk", self.psk, "a Psk, or None")
+        if self.psk is not None and self.wire != 4:
+            raise UsageError("psk: only wire 4 has one; a session takes authorization")
+        kems = check.listed("kems", self.kems, "a tuple of Kem")
+        check.wants(all(isinstance(each, Kem) for each in kems), "kems", self.kems, "a tuple of Kem")
+        if self.wire == 4 and not self.usable_kems():
+            raise UsageError("kems: the cryptography package has none of them; X25519 and P-256 work everywhere")
+
+    def usable_kems(self) -> tuple[Kem, ...]:
+        """Returns the mechanisms that the client takes."""
+        return tuple(kem for kem in self.kems if kem.is_supported)
+
     def usable_suites(self) -> tuple[Suite, ...]:
         """Returns the suites that the client offers."""
         return tuple(suite for suite in self.suites if is_supported(suite))
@@ -142,5 +166,5 @@ def check_timeout(name: str, value: Any) -> None:
 def check_answer_max(value: Any, wire: int) -> None:
     """Checks the bound of answers."""
     check.number("answer_max_bytes", value, 1, "bytes, or None", is_whole=True, is_optional=True)
-    if value is None and wire != 3:
+    if value is None and wire < 3:
         raise UsageError("answer_max_bytes is None: answers of wires 1 and 2 are read whole and need a bound")

@@ -11,14 +11,16 @@ import httpx
 from .. import check
 from ..errors import UsageError
 from ..session.compat.call import ClientSession
+from ..session.native.client import Session
 from ..wire.header import SEALING, Headers
 from .active import ActiveSession
 from .establish import Agreement, Flow, Request, establish_compat
-from .exchange import Call, StreamOpener, check_call
+from .exchange import Call, CompatAttempt, NativeAttempt, StreamOpener, check_call
 from .metrics import CallMetrics
+from .one_shot import OneShotAttempt, OneShotKey, OneShotKeys
 from .options import Options, check_answer_max, check_timeout, origin_of
 from .timer import TIMEOUTS, Timer
-from .trust import Keyring
+from .trust import FirstUse, Keyring, Pins, Root
 
 #: Headers of a compat answer that are not of its plaintext.
 _OF_SEALED_ANSWER = SEALING | {"content-type", "content-length", "content-encoding", "transfer-encoding"}
@@ -37,8 +39,11 @@ class Parts:
         authority = options.authority_url
         self.authority_origin = self.service_origin if authority is None else origin_of(authority, "authority_url")
         self.keyring: Keyring | None = None
-        if options.wire == 3 and options.trust is not None:
+        self.keys: OneShotKeys | None = None
+        if options.wire == 3 and isinstance(options.trust, (Pins, Root, FirstUse)):
             self.keyring = Keyring(options.trust, self.authority_origin)
+        elif options.wire == 4:
+            self.keys = OneShotKeys(options, self.authority_origin)
         self.active: ActiveSession | None = None
         # Held for moments: never while waiting for the network.
         self._lock = threading.Lock()
@@ -62,7 +67,9 @@ class Parts:
             return active
 
     def establish(self, previous: ActiveSession | None) -> Flow[ActiveSession]:
-        """Agrees a session; renews `previous` if there is one."""
+        """Agrees a session; renews `previous` if there is one. On wire 4 it finds a key."""
+        if self.keys is not None:
+            return self.keys.establish()
         if self.keyring is None:
             return establish_compat(self.options)
         return Agreement(self.options, self.keyring).establish(previous)
@@ -91,6 +98,16 @@ class Parts:
                 active.hold()
                 active.retire()
             return active
+
+    def attempt(self, active: ActiveSession, call: Call) -> NativeAttempt | CompatAttempt:
+        """Seals a call in a session, or to a key, for one attempt."""
+        call.metrics.attempts += 1
+        call.metrics.session_id = active.id
+        if isinstance(active.session, ClientSession):
+            return CompatAttempt(active, active.session, call, self.options)
+        if isinstance(active.session, OneShotKey) and self.keys is not None:
+            return OneShotAttempt(active, active.session, call, self.keys)
+        return NativeAttempt(active, active.session, call)
 
     def call(self, request: httpx.Request) -> Call:
         """Returns the call of a request.
@@ -173,13 +190,13 @@ class Parts:
 
 def is_native(active: ActiveSession) -> bool:
     """Returns True for a session of wire 3."""
-    return not isinstance(active.session, ClientSession)
+    return isinstance(active.session, Session)
 
 
 def wire_request(
     request: httpx.Request, attempt_headers: list[tuple[str, str]], content: Any, call: Call
 ) -> httpx.Request:
-    """Returns the sealed request. Of the caller's headers only `Host` stays outside on wire 3."""
+    """Returns the sealed request. Of the caller's headers only `Host` stays outside on wires 3 and 4."""
     extensions = {**request.extensions, "timeout": call.timer.steps()}
     if isinstance(content, bytes) and not content and call.method in ("GET", "HEAD", "DELETE"):
         content = None

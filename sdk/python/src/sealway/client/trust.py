@@ -9,9 +9,11 @@ from typing import Any, Final, Never
 
 from .. import check
 from ..crypto.p256 import is_point, key_id
+from ..crypto.secret import Secret
 from ..errors import ProtocolError, UsageError
 from ..session.native.key_set import KeySet, parse_key_set
 from ..session.native.message import InitAnswer
+from ..session.one_shot import KEYS_MAX, PSK_LEN, KeyConfig, is_kid, is_psk_id
 from ..wire.encoding import decode_base64, encode_base64
 from ..wire.identifier import is_key_id
 from .trust_store import TrustStore
@@ -69,6 +71,58 @@ class FirstUse:
         self.store: Final = store
 
 
+class KeyPins:
+    """Trusts these keys of wire 4 and no others: key configurations in base64, or their kids (`hpke:…`), 1 to 16 of one
+    kind. Kids are looked up in the service's key document."""
+
+    def __init__(self, pins: Iterable[str]) -> None:
+        self.configs: tuple[KeyConfig, ...] = ()
+        self.kids: frozenset[str] = frozenset()
+        texts = check.listed("pins", pins, "a list of key configurations or kids")
+        if not 1 <= len(texts) <= KEYS_MAX:
+            raise UsageError(f"pins: give 1 to {KEYS_MAX} keys")
+        for text in texts:
+            check.text("pins", text, "key configurations in base64, or kids")
+        if all(is_kid(text) for text in texts):
+            self.kids = frozenset(texts)
+        else:
+            self.configs = tuple(_config(text) for text in texts)
+
+
+def _config(text: str) -> KeyConfig:
+    try:
+        return KeyConfig(decode_base64(text.strip()))
+    except (ValueError, ProtocolError):
+        raise UsageError("pins: give key configurations (base64, of one suite) or kids (hpke: and 32 digits)") from None
+
+
+class Psk:
+    """A pre-shared key: its public name, and its 32 bytes, or those in base64. Printing shows the name alone."""
+
+    __slots__ = ("_key", "id")
+
+    def __init__(self, id: str, key: bytes | str, **unknown: Never) -> None:
+        check.unknown("Psk", unknown, {})
+        is_named = isinstance(id, str) and is_psk_id(id)
+        check.wants(is_named, "id", id, "1 to 64 characters of visible ASCII")
+        try:
+            data = decode_base64(key.strip()) if isinstance(key, str) else bytes(key)
+        except (TypeError, ValueError):
+            data = b""
+        if len(data) != PSK_LEN:
+            # The value is not shown: it is a secret.
+            raise UsageError(f"key: give {PSK_LEN} bytes, or those in base64")
+        self.id: Final = id
+        self._key = Secret(data)
+
+    def reveal(self) -> bytes:
+        """The 32 bytes."""
+        return bytes(self._key.reveal())
+
+    def __repr__(self) -> str:
+        return f"Psk(id={self.id!r}, redacted)"
+
+
 def _check_store(store: Any) -> None:
     is_store = store is None or all(callable(getattr(store, name, None)) for name in ("read", "change"))
     check.wants(is_store, "store", store, "a TrustStore, such as FileTrustStore(path), or None")
@@ -91,10 +145,10 @@ class Keyring:
         if isinstance(trust, Pins):
             self._keys = {id: public for id, public in trust.keys.items() if public is not None}
         elif isinstance(trust, Root):
-            issued = _read(trust.store, origin).get("issued_ms")
+            issued = read_entry(trust.store, origin).get("issued_ms")
             self._issued_ms = issued if isinstance(issued, int) else None
         else:
-            self._keys = _keys(trust.store, _read(trust.store, origin))
+            self._keys = _keys(trust.store, read_entry(trust.store, origin))
 
     def pinned_ids(self) -> tuple[str, ...]:
         """Returns the member `pinned_key_ids` of an init."""
@@ -204,7 +258,8 @@ class Keyring:
                 store.change(self._origin, checked)
 
 
-def _read(store: TrustStore | None, origin: str) -> dict[str, Any]:
+def read_entry(store: TrustStore | None, origin: str) -> dict[str, Any]:
+    """Returns what a store keeps for an origin."""
     return {} if store is None else store.read(origin)
 
 

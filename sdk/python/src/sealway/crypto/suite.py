@@ -87,7 +87,9 @@ def _split(data: bytes, *lengths: int) -> list[bytes]:
     return parts
 
 
-class _X25519:
+class X25519KeyPair:
+    """A key pair on X25519 for one agreement. Printing shows nothing of the private half."""
+
     __slots__ = ("_private", "public")
 
     def __init__(self, private: bytes) -> None:
@@ -95,10 +97,18 @@ class _X25519:
         self.public = self._private.public_key().public_bytes_raw()
 
     def agree(self, peer: bytes) -> bytes:
+        """The shared secret, 32 bytes.
+
+        Raises:
+            ProtocolError: `public_key_invalid`.
+        """
         try:
             return self._private.exchange(x25519.X25519PublicKey.from_public_bytes(peer))
         except ValueError:  # the all-zero secret
             raise ProtocolError("public_key_invalid", "share") from None
+
+    def __repr__(self) -> str:
+        return "X25519KeyPair(redacted)"
 
 
 class PrivateKeys:
@@ -111,7 +121,7 @@ class PrivateKeys:
     ) -> None:
         self.suite: Final = suite
         self._p256 = None if suite is Suite.X25519MLKEM768 else KeyPair(p256_scalar)
-        self._x25519 = _X25519(x25519_private) if suite is Suite.X25519MLKEM768 else None
+        self._x25519 = X25519KeyPair(x25519_private) if suite is Suite.X25519MLKEM768 else None
         self._kem = None if suite is Suite.P256 else kem
 
     def client_share(self) -> bytes:
@@ -146,7 +156,7 @@ class PrivateKeys:
         """
         if self._x25519 is not None:
             key, point = _split(share, KEM_KEY_LEN, X25519_LEN)
-            _check_kem_key(key)
+            check_kem_key(key)
             classical = self._x25519.agree(point)
             ciphertext, secret = encapsulate(key)
             return ciphertext + self._x25519.public, secret + classical
@@ -156,7 +166,7 @@ class PrivateKeys:
             return self._p256.public, self._p256.agree(*_split(share, POINT_LEN))
         point, key = _split(share, POINT_LEN, KEM_KEY_LEN)
         classical = self._p256.agree(point)
-        _check_kem_key(key)
+        check_kem_key(key)
         ciphertext, secret = encapsulate(key)
         return self._p256.public + ciphertext, classical + secret
 
@@ -164,8 +174,12 @@ class PrivateKeys:
         return f"PrivateKeys({self.suite}, redacted)"
 
 
-def _check_kem_key(key: bytes) -> None:
-    """FIPS 203 section 7.2: what the library reads has every coefficient below q."""
+def check_kem_key(key: bytes) -> None:
+    """Checks an encapsulation key by FIPS 203 section 7.2: the library takes none with a coefficient of q or more.
+
+    Raises:
+        ProtocolError: `public_key_invalid`.
+    """
     try:
         mlkem.MLKEM768PublicKey.from_public_bytes(key)
     except ValueError:

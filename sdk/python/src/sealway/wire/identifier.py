@@ -41,15 +41,15 @@ def session_id(random: bytes, is_anonymous: bool = False) -> str:
     return ("A-" if is_anonymous else "S-") + random.hex()
 
 
-def session_of_kid(kid: str) -> str:
-    """Returns the text behind `session:`, of any form.
+def id_of_kid(kid: str, prefix: str = KID_PREFIX) -> str:
+    """Returns the text behind the prefix, of any form.
 
     Raises:
         ProtocolError: `kid_prefix`.
     """
-    if not kid.startswith(KID_PREFIX):
+    if not kid.startswith(prefix):
         raise ProtocolError("kid_prefix")
-    return kid[len(KID_PREFIX) :]
+    return kid[len(prefix) :]
 
 
 def check_nonce(nonce: str, least: int = 1) -> None:

@@ -28,10 +28,10 @@ from ...wire.identifier import (
     check_nonce,
     check_request_nonce,
     check_window,
+    id_of_kid,
     is_client_id,
     is_session_id,
     parse_stamp,
-    session_of_kid,
     split_idempotency_key,
 )
 from ..claim import TAG_SEALED, Claim, SessionRecord, make_claim
@@ -164,7 +164,7 @@ class ClientSession:
 
     def _open(self, path: str, status: int, headers: Headers, body: bytes, now_ms: int, window_ms: int) -> bytes:
         kid = headers.single(X_KID)
-        if session_of_kid(kid) != self.id:
+        if id_of_kid(kid) != self.id:
             raise ProtocolError("answer_mismatch")
         if self.wire == 1:
             parts = _parts_1(headers)
@@ -298,7 +298,7 @@ def parse_call(target: str, headers: Headers, now_ms: int, window_ms: int) -> Pa
         stamp, nonce = split_idempotency_key(key)
     check_request_nonce(nonce)
     check_window(parse_stamp(stamp), now_ms, window_ms)
-    id = session_of_kid(kid)
+    id = id_of_kid(kid)
     if not is_session_id(id):
         raise ProtocolError("session_unknown")
     return ParsedCall(wire, id, stamp, nonce, client_id, path, parts)

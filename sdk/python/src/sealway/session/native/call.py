@@ -1,4 +1,5 @@
-"""Sealed requests and answers of wire 3, both sides: `spec/session-3.md#sealed-requests`, `#sealed-answers`."""
+"""Sealed requests and answers of wire 3, both sides: `spec/session-3.md#sealed-requests`, `#sealed-answers`. Wire 4 shares
+the client's side: its key name stands where wire 3 has the session id."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from ...wire.identifier import (
     check_nonce,
     check_request_nonce,
     check_window,
+    id_of_kid,
     is_session_id,
     parse_stamp,
-    session_of_kid,
     split_idempotency_key,
 )
 from ..claim import TAG_SEALED, Claim, SessionRecord, make_claim
@@ -37,9 +38,23 @@ OCTETS: Final = "application/octet-stream"
 BODILESS_METHODS: Final = frozenset({"GET", "HEAD", "DELETE"})
 UNSEALED_METHODS: Final = frozenset({"CONNECT", "TRACE", "OPTIONS"})
 
-# Labels, as the fields that they are.
-_REQUEST, _ANSWER = field("sealway/3 request"), field("sealway/3 answer")
-_REQUEST_CONTEXT, _ANSWER_CONTEXT = field("sealway/3 request context"), field("sealway/3 answer context")
+
+class Labels:
+    """The labels of a wire, as the fields that they are, and the prefixes of its kids and of its answers' nonces."""
+
+    __slots__ = ("answer", "answer_context", "answer_prefixes", "kid_prefix", "request", "request_context", "wire")
+
+    def __init__(self, wire: int, kid_prefix: str, *answer_prefixes: str) -> None:
+        self.wire: Final = str(wire)
+        self.kid_prefix: Final = kid_prefix
+        self.answer_prefixes: Final = answer_prefixes
+        self.request: Final = field(f"sealway/{wire} request")
+        self.answer: Final = field(f"sealway/{wire} answer")
+        self.request_context: Final = field(f"sealway/{wire} request context")
+        self.answer_context: Final = field(f"sealway/{wire} answer context")
+
+
+WIRE_3: Final = Labels(3, KID_PREFIX, ANSWER_PREFIX)
 
 Pairs = list[tuple[str, str]]
 
@@ -54,13 +69,20 @@ def _of_request(method: str, target: str, content_type: str) -> bytes:
     return field(method) + field(target.encode("latin-1")) + field(content_type.encode("latin-1"))
 
 
-def _request_context(method: str, target: str, content_type: str, stamp: str, nonce: str, id: str) -> bytes:
-    return sha256(_REQUEST_CONTEXT + _of_request(method, target, content_type) + short_fields(stamp, nonce, id))
+def _request_context(
+    labels: Labels, method: str, target: str, content_type: str, stamp: str, nonce: str, id: str
+) -> bytes:
+    return sha256(labels.request_context + _of_request(method, target, content_type) + short_fields(stamp, nonce, id))
 
 
-def _answer_context(status: int, method: str, target: str, content_type: str, stamp: str, nonce: str, id: str) -> bytes:
+def _answer_context(
+    labels: Labels, status: int, method: str, target: str, content_type: str, stamp: str, nonce: str, id: str
+) -> bytes:
     return sha256(
-        _ANSWER_CONTEXT + number(status) + _of_request(method, target, content_type) + short_fields(stamp, nonce, id)
+        labels.answer_context
+        + number(status)
+        + _of_request(method, target, content_type)
+        + short_fields(stamp, nonce, id)
     )
 
 
@@ -81,8 +103,8 @@ def sealed_header(headers: Headers) -> bytes | None:
         raise ProtocolError("header_invalid", X_SEALED) from None
 
 
-def _check_seal(headers: Headers) -> None:
-    if headers.single(X_SEAL) != "3":
+def _check_seal(headers: Headers, labels: Labels) -> None:
+    if headers.single(X_SEAL) != labels.wire:
         raise ProtocolError("header_invalid", X_SEAL)
 
 
@@ -103,6 +125,7 @@ class PendingAnswer:
     sealer: FrameSealer
     stamp: str
     nonce: str
+    _labels: Labels
     _s2c: Secret
     _id: str
     _method: str
@@ -116,30 +139,41 @@ class PendingAnswer:
         """
         if X_SEAL not in headers:
             raise ProtocolError("unsealed")
-        _check_seal(headers)
-        if session_of_kid(headers.single(X_KID)) != self._id:
+        labels = self._labels
+        _check_seal(headers, labels)
+        if id_of_kid(headers.single(X_KID), labels.kid_prefix) != self._id:
             raise ProtocolError("answer_mismatch")
         stamp, nonce = split_idempotency_key(headers.single(X_IDEMPOTENCY_KEY))
         check_nonce(nonce, NONCE_LEN_MIN)
-        if not nonce.startswith(ANSWER_PREFIX):
+        if not nonce.startswith(labels.answer_prefixes):
             raise ProtocolError("answer_mismatch")
         parse_stamp(stamp)
         sealed = sealed_header(headers)
         content_type = headers.optional("Content-Type") or ""
-        context = _answer_context(status, self._method, self._target, content_type, stamp, nonce, self._id)
-        keys = StreamKeys(self._s2c.reveal(), _ANSWER, self.nonce, nonce)
+        context = _answer_context(labels, status, self._method, self._target, content_type, stamp, nonce, self._id)
+        keys = StreamKeys(self._s2c.reveal(), labels.answer, self.nonce, nonce)
         return FrameOpener(keys, context, is_single=sealed is not None), sealed
 
 
 def seal_request(
-    c2s: Secret, s2c: Secret, id: str, method: str, target: str, content_type: str, stamp: str, nonce: str
+    c2s: Secret,
+    s2c: Secret,
+    id: str,
+    method: str,
+    target: str,
+    content_type: str,
+    stamp: str,
+    nonce: str,
+    labels: Labels = WIRE_3,
+    prefix: bytes = b"",
 ) -> PendingAnswer:
-    """Begins a request. `content_type` is the outer header's, empty without one; `nonce` holds 128 random bits."""
+    """Begins a request. `content_type` is the outer header's, empty without one; `nonce` holds 128 random bits; `prefix`
+    stands before the stream."""
     check_request_nonce(nonce, NONCE_LEN_MIN)
-    context = _request_context(method, target, content_type, stamp, nonce, id)
-    sealer = FrameSealer(StreamKeys(c2s.reveal(), _REQUEST, nonce, stamp), context)
-    headers = [(X_SEAL, "3"), (X_KID, KID_PREFIX + id), (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}")]
-    return PendingAnswer(headers, sealer, stamp, nonce, s2c, id, method, target)
+    context = _request_context(labels, method, target, content_type, stamp, nonce, id)
+    sealer = FrameSealer(StreamKeys(c2s.reveal(), labels.request, nonce, stamp), context, prefix)
+    headers = [(X_SEAL, labels.wire), (X_KID, labels.kid_prefix + id), (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}")]
+    return PendingAnswer(headers, sealer, stamp, nonce, labels, s2c, id, method, target)
 
 
 # --- The server
@@ -172,9 +206,9 @@ class ParsedRequest:
     def opener(self, record: SessionRecord) -> FrameOpener:
         """Returns the opener of the request's stream, in a session that was checked."""
         context = _request_context(
-            self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
+            WIRE_3, self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
         )
-        keys = StreamKeys(record.key.made(c2s_of), _REQUEST, self.nonce, self.stamp)
+        keys = StreamKeys(record.key.made(c2s_of), WIRE_3.request, self.nonce, self.stamp)
         return FrameOpener(keys, context, is_single=self._is_in_header)
 
     def claim(self, window_ms: int) -> Claim:
@@ -185,13 +219,13 @@ class ParsedRequest:
         self, record: SessionRecord, status: int, content_type: str, stamp: str, nonce: str
     ) -> tuple[Pairs, FrameSealer]:
         """Headers of the answer, and what seals its frames."""
-        context = _answer_context(status, self.method, self.target, content_type, stamp, nonce, self.session_id)
+        context = _answer_context(WIRE_3, status, self.method, self.target, content_type, stamp, nonce, self.session_id)
         headers = [
-            (X_SEAL, "3"),
+            (X_SEAL, WIRE_3.wire),
             (X_KID, KID_PREFIX + self.session_id),
             (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}"),
         ]
-        return headers, FrameSealer(StreamKeys(record.key.made(s2c_of), _ANSWER, self.nonce, nonce), context)
+        return headers, FrameSealer(StreamKeys(record.key.made(s2c_of), WIRE_3.answer, self.nonce, nonce), context)
 
 
 def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
@@ -201,13 +235,13 @@ def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
         ProtocolError: as the table has it; `session_unknown` for what is no session id.
     """
     kid, key = headers.single(X_KID), headers.single(X_IDEMPOTENCY_KEY)
-    _check_seal(headers)
+    _check_seal(headers, WIRE_3)
     if len(target) > TARGET_MAX:
         raise ProtocolError("header_invalid", "target")
     stamp, nonce = split_idempotency_key(key)
     check_request_nonce(nonce, NONCE_LEN_MIN)
     parse_stamp(stamp)
-    id = session_of_kid(kid)
+    id = id_of_kid(kid, KID_PREFIX)
     if not is_session_id(id):
         raise ProtocolError("session_unknown")
     content_type = headers.optional("Content-Type") or ""

@@ -43,6 +43,16 @@ class Session:
         """Its end, by the server's clock, in milliseconds of the epoch."""
         return self.answer.server_time_ms + self.answer.expires_in_sec * 1000
 
+    @property
+    def suite(self) -> str:
+        """The name of its suite."""
+        return self.answer.suite
+
+    @property
+    def prefix_len(self) -> int:
+        """Bytes before the stream of a request: none."""
+        return 0
+
     def seal(self, method: str, target: str, content_type: str, stamp: str, nonce: str) -> PendingAnswer:
         """Begins a sealed request. `content_type` is that of the outer header, empty without one; `nonce` is 16 to 128
         characters of `A-Z a-z 0-9 _ -` with at least 128 random bits.

@@ -95,4 +95,9 @@ def sends_again(code: str, proven_ms: int | None, method: str, stamp_ms: int, el
     is_safe = method in SAFE_METHODS
     if code != "clock_skew":
         return code == "session_expired" and is_safe
-    return proven_ms is not None and (is_safe or stamp_ms + 2 * WINDOW_MS_MAX < proven_ms - elapsed_ms)
+    return proven_ms is not None and (is_safe or is_too_old(stamp_ms, proven_ms, elapsed_ms))
+
+
+def is_too_old(stamp_ms: int, server_time_ms: int, elapsed_ms: int) -> bool:
+    """Returns True if a stamp was outside the window of every server when its request left, `elapsed_ms` ago."""
+    return stamp_ms + 2 * WINDOW_MS_MAX < server_time_ms - elapsed_ms

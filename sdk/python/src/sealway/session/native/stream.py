@@ -47,10 +47,11 @@ def stream_len(plaintext_len: int) -> int:
 class FrameSealer:
     """Seals the frames of one message, in order."""
 
-    __slots__ = ("_context", "_count", "_keys")
+    __slots__ = ("_context", "_count", "_keys", "prefix")
 
-    def __init__(self, keys: StreamKeys, context: bytes) -> None:
-        self._keys, self._context = keys, context
+    def __init__(self, keys: StreamKeys, context: bytes, prefix: bytes = b"") -> None:
+        """`prefix` stands before the commit."""
+        self._keys, self._context, self.prefix = keys, context, prefix
         self._count = 0
 
     def seal(self, plaintext: bytes | bytearray | memoryview, is_last: bool) -> bytes:
@@ -67,7 +68,7 @@ class FrameSealer:
         sealed = self._keys.gcm.seal(self._keys.nonce(self._count, is_last), plaintext, self._context)
         head = ((_LAST if is_last else 0) | len(sealed)).to_bytes(4, "big")
         self._count += 1
-        return (self._keys.commit + head if self._count == 1 else head), sealed
+        return (self.prefix + self._keys.commit + head if self._count == 1 else head), sealed
 
     def seal_all(self, inner: bytes, body: bytes | memoryview, is_last: bool = True) -> bytes:
         """Inner headers and what follows, in as few frames as there can be."""
