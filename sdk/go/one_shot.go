@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/mlkem"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,6 +82,9 @@ func (p PSK) String() string { return "PSK(" + p.ID + ")" }
 
 // Format is String, whatever the verb: no verb shows a key.
 func (p PSK) Format(state fmt.State, _ rune) { io.WriteString(state, p.String()) }
+
+// MarshalJSON is String, so that no log gets the key by accident.
+func (p PSK) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
 // oneShotClient is what a transport knows of the keys and the clock of a service on wire 4.
 type oneShotClient struct {

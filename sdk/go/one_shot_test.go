@@ -3,6 +3,7 @@ package sealway
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,6 +100,27 @@ func TestOneShotTakesWhatTheDesignShows(t *testing.T) {
 	var failed *Error
 	if _, err := OneShot(s.URL, TrustKids("abc")).Get(s.URL); !errors.As(err, &failed) || failed.Stage != StageConfiguration || !strings.Contains(err.Error(), "TrustKids") {
 		t.Fatal(err)
+	}
+}
+
+// TestAStreamThatIsTooLongForItsHeaderIsABody sends headers that fit into X-Sealed on wire 3, and not behind what wire 4 leads with.
+func TestAStreamThatIsTooLongForItsHeaderIsABody(t *testing.T) {
+	s := newOneShotService(t, oneShotEcho, newOneShotServiceKey(t, crypto.KEMXWing))
+	transport := s.transport(t, s.rootTrust(), nil)
+	for length, isBody := range map[int]bool{100: false, 4_900: false, 5_200: true, 6_200: true} {
+		s.spoilWith(func(w http.ResponseWriter, r *http.Request) {
+			if text := r.Header.Get("X-Sealed"); (text == "") != isBody || len(text) > 8192 || (r.Header.Get("Content-Type") != "") != isBody {
+				t.Errorf("%d bytes of headers: %d characters of X-Sealed", length, len(text))
+			}
+			s.serve(w, r)
+		})
+		request := must(http.NewRequest("GET", s.URL+"/", nil))
+		request.Header.Set("X-Long", strings.Repeat("x", length))
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(length, err)
+		}
+		response.Body.Close()
 	}
 }
 
@@ -295,8 +317,8 @@ func TestAPSKThatTheServiceDoesNotKnowIsAnErrorThatNamesNoKey(t *testing.T) {
 		if !errors.Is(err, wire.CodeUnsealable) || !strings.Contains(err.Error(), "outcome of this request is unknown") {
 			t.Fatal(err)
 		}
-		for _, shown := range []string{err.Error(), fmt.Sprintf("%+v %d %s", psk, psk, psk), fmt.Sprintf("%+v", transport.config)} {
-			if strings.Contains(shown, "AAAA") || strings.Contains(shown, "65 65") {
+		for _, shown := range []string{err.Error(), fmt.Sprintf("%+v %d %s", psk, psk, psk), fmt.Sprintf("%+v", transport.config), string(must(json.Marshal(psk)))} {
+			if strings.Contains(shown, "AAAA") || strings.Contains(shown, "QUFB") || strings.Contains(shown, "65 65") {
 				t.Fatal("a key is shown: ", shown)
 			}
 		}

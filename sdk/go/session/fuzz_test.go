@@ -55,6 +55,27 @@ func FuzzKeySetsAreReadOrRefused(f *testing.F) {
 	})
 }
 
+func FuzzKeyDocumentsAreReadOrRefused(f *testing.F) {
+	seeds(f, "one-shot/key-document4-*.json")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		document, err := session.ParseKeyDocument(data)
+		if (document == nil) == (err == nil) {
+			t.Fatal("neither read nor refused")
+		}
+		if err != nil {
+			return
+		}
+		if document.VerifyRoot(make([]byte, 65), 0, 0) == nil {
+			t.Fatal("nobody's signature verifies")
+		}
+		for _, key := range document.Keys {
+			if !session.ValidKeyKid(key.Kid()) || key.NotBeforeMs > key.UseUntilMs || key.UseUntilMs > key.NotAfterMs {
+				t.Fatal("a key of another form was read")
+			}
+		}
+	})
+}
+
 func FuzzInnerHeadersHaveOneSpelling(f *testing.F) {
 	good, _ := session.EncodeInner(wire.HeaderList{{Name: "content-type", Value: "a"}, {Name: "x", Value: ""}})
 	f.Add(good)
