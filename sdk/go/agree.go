@@ -212,7 +212,7 @@ func (t *Transport) sendInit(ctx context.Context, body []byte, authorization str
 			return 0, nil, nil, err
 		}
 		request.Header.Set("Content-Type", "application/json")
-		response, err := t.exchangeNative(old, request, bytes.NewReader(body), int64(len(body)), &Exchange{}, nil)
+		response, err := t.exchangeSealed(old, request, bytes.NewReader(body), int64(len(body)), &Exchange{}, nil)
 		if err != nil {
 			return 0, nil, nil, err
 		}
@@ -227,16 +227,16 @@ func (t *Transport) sendInit(ctx context.Context, body []byte, authorization str
 	if authorization != "" {
 		header.Set("Authorization", authorization)
 	}
-	status, answered, answer, err := t.plain(ctx, "POST", target, header, body)
+	status, answered, answer, err := t.plain(ctx, "the answer to an init", "POST", target, header, body)
 	if err == nil && status != http.StatusCreated {
-		err = problemOf(status, answered, answer)
+		err = problemOf(status, answered, session.ParseProblem(status, answer, false), answer)
 	}
 	return status, answered, answer, err
 }
 
-// plain exchanges what is not sealed with the side that agrees sessions.
-func (t *Transport) plain(ctx context.Context, method, target string, header http.Header, body []byte) (int, http.Header, []byte, error) {
-	wait := newDeadline(ctx, t.config.HeadTimeout, "the answer to an init")
+// plain exchanges what is not sealed with the side that agrees sessions and publishes keys; what names the answer.
+func (t *Transport) plain(ctx context.Context, what, method, target string, header http.Header, body []byte) (int, http.Header, []byte, error) {
+	wait := newDeadline(ctx, t.config.HeadTimeout, what)
 	request, err := http.NewRequestWithContext(wait.traced(), method, origin(t.authorityURL)+target, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, wait.end(err)
@@ -247,7 +247,7 @@ func (t *Transport) plain(ctx context.Context, method, target string, header htt
 		return 0, nil, nil, wait.unanswered(err)
 	}
 	defer response.Body.Close()
-	answer, err := readBounded(response.Body, "the answer to an init", wire.ProblemLenMax)
+	answer, err := readBounded(response.Body, what, wire.ProblemLenMax)
 	return response.StatusCode, response.Header, answer, wait.end(err)
 }
 
@@ -274,7 +274,7 @@ func (t *Transport) trustedKey(ctx context.Context, id string, serverMs uint64) 
 }
 
 func (t *Transport) keySet(ctx context.Context) ([]byte, error) {
-	status, _, set, err := t.plain(ctx, "GET", KeySetPath, http.Header{}, nil)
+	status, _, set, err := t.plain(ctx, "the key set", "GET", KeySetPath, http.Header{}, nil)
 	if err == nil && status != http.StatusOK {
 		err = &TrustError{Reason: "it publishes no key set; pin its public key itself", Err: wire.Refuse(wire.CodeKeyUntrusted)}
 	}
@@ -293,9 +293,9 @@ func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer) er
 	return t.ring.remember(answer)
 }
 
-// problemOf makes an error of an answer that is not sealed.
-func problemOf(status int, header http.Header, body []byte) *ProblemError {
-	told := &ProblemError{Code: string(wire.CodeUnsealed), Status: status, problem: session.ParseProblem(status, body)}
+// problemOf makes an error of a rejection: a problem, sealed or not, or a body of another form.
+func problemOf(status int, header http.Header, problem *session.Problem, body []byte) *ProblemError {
+	told := &ProblemError{Code: string(wire.CodeUnsealed), Status: status, problem: problem}
 	var plain struct {
 		Error string `json:"error"`
 	}

@@ -62,13 +62,13 @@ func (t *Transport) agreeCompat(ctx context.Context) (agreed *compatSession, err
 		}
 	}
 	sent := time.Now()
-	status, answered, body, err := t.plain(ctx, "POST", t.config.InitPath, header, message.Body)
+	status, answered, body, err := t.plain(ctx, "the answer to an init", "POST", t.config.InitPath, header, message.Body)
 	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(answered)
 	if err != nil {
 		return nil, err
 	}
 	if status != http.StatusOK || isHTML(answered) {
-		return nil, problemOf(status, answered, body)
+		return nil, problemOf(status, answered, session.ParseProblem(status, body, false), body)
 	}
 	lap.begin()
 	made, err := init.Finish(body, nowMs())
@@ -169,7 +169,7 @@ func (t *Transport) exchangeCompat(agreed *compatSession, request *http.Request,
 	}
 	wait.stop()
 	if len(response.Header.Values(wire.HeaderKid)) == 0 {
-		return nil, problemOf(response.StatusCode, response.Header, body)
+		return nil, problemOf(response.StatusCode, response.Header, session.ParseProblem(response.StatusCode, body, false), body)
 	}
 	lap.begin()
 	opened, err := pending.Open(response.Header, response.StatusCode, body, nowMs(), session.ReplayPolicy{})

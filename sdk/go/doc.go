@@ -7,10 +7,12 @@
 //
 //   - wire: names of headers, identifiers, stamps, nonces, frames, problems
 //   - crypto: the cryptographic primitives
-//   - session: inits, calls and records of wires 1, 2 and 3, on both sides
+//   - session: inits, calls and records of wires 1, 2 and 3, on both sides, and requests of wire 4
 //   - mle: messages of card schemes (JWE)
 //
 // An [MLETransport] and an [MLEMiddleware] encrypt bodies as card schemes do.
 //
-// The contract is spec/session.md, spec/session-3.md and spec/mle.md of the project.
+// [OneShot] seals single requests without a session.
+//
+// The contract is spec/session.md, spec/session-3.md, spec/one-shot.md and spec/mle.md of the project.
 package sealway

@@ -36,7 +36,7 @@ const (
 )
 
 // Error is the error of a [Transport] and an [MLETransport], of their calls and of the bodies of their answers. It holds no secret. Err is
-// one of [UsageError], [TrustError], [ProblemError], [TimeoutError], [ConnectionError], [TooLargeError], [wire.Error] and [mle.Refusal], or
+// one of [UsageError], [TrustError], [KeyRetiredError], [ProblemError], [TimeoutError], [ConnectionError], [TooLargeError], [wire.Error] and [mle.Refusal], or
 // the error of a function or body of the caller.
 type Error struct {
 	// Stage is the part of the call in which the error arose.
@@ -59,11 +59,17 @@ func (e *Error) Error() string {
 		text += e.Host + ": "
 	}
 	text += strings.TrimSuffix(strings.TrimPrefix(e.Err.Error(), "sealway: "), ".")
-	if e.Stage == StageCall && !e.Retryable && (e.Code == "session_expired" || e.Code == "clock_skew") {
+	var problem *ProblemError
+	var trust *TrustError
+	switch {
+	case e.Stage != StageCall || e.Retryable:
+	case e.Code == "session_expired" || e.Code == "clock_skew":
 		text += "; the outcome of this request is unknown, and the next request works"
+	case e.Code == string(ErrKeyRetired) || errors.As(e.Err, &trust) || errors.As(e.Err, &problem) && problem.oneShot:
+		text += "; the outcome of this request is unknown"
 	}
 	switch e.Err.(type) {
-	case *UsageError, *TrustError, *ConnectionError:
+	case *UsageError, *TrustError, *ConnectionError, *KeyRetiredError:
 		// The cause says what to do.
 		return text
 	}
@@ -161,13 +167,13 @@ type UsageError struct{ Text string }
 
 func (e *UsageError) Error() string { return "sealway: " + e.Text }
 
-// ProblemError is an answer that is not sealed: a rejection by the service, or the answer of another server.
+// ProblemError is a rejection by the service, which is sealed on wire 4 alone, or the answer of another server.
 type ProblemError struct {
 	// Code is a problem or public error of spec/registry.toml, unsealed for an answer of another form, or redirected.
 	Code string
 	// Status is the status of the answer.
 	Status int
-	// Proven says that a clock_skew carries the proof of the service. No other problem carries one.
+	// Proven says that a clock_skew carries the proof of the service: its mac on wire 3, its seal on wire 4. No other problem carries one.
 	Proven bool
 	// HTML says that the answer is a page for people: of a captive portal, a proxy or another server.
 	HTML bool
@@ -177,12 +183,16 @@ type ProblemError struct {
 	RetryAfter time.Duration
 	problem    *session.Problem
 	notServed  bool
+	oneShot    bool   // an answer of wire 4
+	unproven   string // code of a problem of wire 4 that counts as unknown
 }
 
 func (e *ProblemError) Error() string {
 	switch {
 	case e.HTML:
 		return fmt.Sprintf("the answer is an HTML page (%d) of a captive portal, a proxy or another server", e.Status)
+	case e.unproven != "":
+		return fmt.Sprintf("rejected (%d): %s is no problem that the service %s", e.Status, e.unproven, map[bool]string{true: "seals", false: "makes without a seal"}[e.problem != nil])
 	case e.Code == string(wire.CodeUnsealed):
 		return fmt.Sprintf("the answer is not sealed (%d)", e.Status)
 	case e.Code == codeRedirected:
@@ -210,9 +220,9 @@ func (e *ProblemError) passes() bool {
 
 // TrustError says that the client does not trust the identity of the service. It unwraps to the reason.
 type TrustError struct {
-	// KeyID is the identity key of the service, if it named one.
+	// KeyID is the identity key of the service, if it named one, or the kid of a key of wire 4.
 	KeyID string
-	// KeyIDs are the keys that a service publishes after the pinned ones retired. They are not verified.
+	// KeyIDs are the keys that a service publishes after the pinned ones retired. They are not verified on wire 3.
 	KeyIDs []string
 	// Reason says what does not hold and what to do.
 	Reason string
@@ -224,7 +234,11 @@ func (e *TrustError) Error() string {
 	if e.KeyID == "" {
 		return "the service is not trusted: " + e.Reason
 	}
-	return "the identity key " + e.KeyID + " is not trusted: " + e.Reason
+	what := "identity key "
+	if session.ValidKeyKid(e.KeyID) {
+		what = "key "
+	}
+	return "the " + what + e.KeyID + " is not trusted: " + e.Reason
 }
 
 // Unwrap returns Err.

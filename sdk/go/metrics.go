@@ -16,7 +16,7 @@ type Exchange struct {
 	Kind      string
 	Wire      wire.Version
 	SessionID string
-	// Suite is the suite of the session on wire 3, else empty.
+	// Suite is the suite of the session on wire 3, the KEM of the key on wire 4, else empty.
 	Suite          string
 	Method, Target string
 	Status         int

@@ -27,7 +27,7 @@ func TestTheSessionModuleRequiresNoOtherModule(t *testing.T) {
 func TestThePureCoreReachesNoClockNoRandomnessAndNoNetwork(t *testing.T) {
 	allowed := map[string]bool{}
 	for _, name := range strings.Fields(`bytes crypto crypto/aes crypto/cipher crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hmac crypto/mlkem
-		crypto/rsa crypto/sha1 crypto/sha256 crypto/sha512 crypto/subtle crypto/x509 encoding encoding/asn1 encoding/base64 encoding/binary encoding/hex
+		crypto/rsa crypto/sha1 crypto/sha256 crypto/sha3 crypto/sha512 crypto/subtle crypto/x509 encoding encoding/asn1 encoding/base64 encoding/binary encoding/hex
 		encoding/json encoding/pem errors fmt hash io math math/big mime regexp slices sort strconv strings sync unicode/utf8 sealway.dev/go/wire sealway.dev/go/crypto sealway.dev/go/session`) {
 		allowed[name] = true
 	}

@@ -1,6 +1,7 @@
 package sealway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -67,10 +68,6 @@ func method(request *http.Request) string {
 
 // roundTripNative is a call on wire 3. It is sent once more where that is proven safe: spec/session-3.md#problems
 func (t *Transport) roundTripNative(request *http.Request, source *bodySource) (*http.Response, error) {
-	switch method(request) {
-	case http.MethodConnect, http.MethodTrace, http.MethodOptions:
-		return nil, &UsageError{request.Method + " is not sealed"}
-	}
 	agreed, err := t.currentNative(request.Context())
 	if err != nil {
 		return nil, err
@@ -85,7 +82,7 @@ func (t *Transport) roundTripNative(request *http.Request, source *bodySource) (
 			Method: method(request), Target: target(request), Attempt: attempt}
 		start := time.Now()
 		var verdict verdict
-		response, err := t.exchangeNative(agreed, request, body, source.length(), &seen, &verdict)
+		response, err := t.exchangeSealed(agreed, request, body, source.length(), &seen, &verdict)
 		seen.RoundTrip, seen.Err = time.Since(start), err
 		t.measured(seen)
 		if err == nil {
@@ -122,8 +119,24 @@ type verdict struct {
 // forwarded are the headers that say where a request came from; they count outside alone.
 var forwarded = []string{"Traceparent", "Tracestate", "Forwarded", "Via"}
 
-// exchangeNative seals one request, sends it, and opens the head of the answer.
-func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
+// sealing seals the requests of calls and judges their rejections: a session of wire 3, or a key of wire 4.
+type sealing interface {
+	// seal begins a request.
+	seal(line session.Line, contentType string) (wire.HeaderList, *session.FrameSealer, *session.Call, error)
+	// leadLen is the number of bytes in front of the stream of a request.
+	leadLen() int
+	// judge takes what a rejection of a request sent at that time proves, and returns the consequence.
+	judge(call *session.Call, sent time.Time, told *ProblemError) verdict
+}
+
+func (a *nativeSession) seal(line session.Line, contentType string) (wire.HeaderList, *session.FrameSealer, *session.Call, error) {
+	return a.session.Seal(line, contentType, a.stampMs(), random16())
+}
+
+func (a *nativeSession) leadLen() int { return 0 }
+
+// exchangeSealed seals one request, sends it, and opens the head of the answer.
+func (t *Transport) exchangeSealed(by sealing, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
 	closeBody := sync.OnceFunc(func() {
 		if closer, ok := body.(io.Closer); ok {
 			closer.Close()
@@ -139,12 +152,12 @@ func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request,
 	line := session.Line{Method: method(request), Target: target(request)}
 	noBody := length == 0 && (session.Safe(line.Method) || line.Method == http.MethodDelete)
 	// A stream that is too long for the header becomes a body.
-	bodiless := noBody && (session.StreamLen(len(inner))+2)/3*4 <= wire.SealedHeaderMax
+	bodiless := noBody && (by.leadLen()+session.StreamLen(len(inner))+2)/3*4 <= wire.SealedHeaderMax
 	contentType := "application/octet-stream"
 	if bodiless {
 		contentType = ""
 	}
-	headers, sealer, pending, err := agreed.session.Seal(line, contentType, agreed.stampMs(), random16())
+	headers, sealer, pending, err := by.seal(line, contentType)
 	if err != nil {
 		closeBody()
 		return nil, err
@@ -185,7 +198,7 @@ func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request,
 	}
 	seen.Status, seen.ServerTiming = response.StatusCode, ParseServerTiming(response.Header)
 	lap.begin()
-	opened, err := t.openAnswer(agreed, pending, sent, request, response, wait, verdict)
+	opened, err := t.openAnswer(by, pending, sent, request, response, wait, verdict)
 	lap.named("open")
 	seen.Steps = lap.steps
 	if err != nil {
@@ -195,10 +208,10 @@ func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request,
 	return opened, nil
 }
 
-func (t *Transport) openAnswer(agreed *nativeSession, pending *session.Call, sent time.Time, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
+func (t *Transport) openAnswer(by sealing, pending *session.Call, sent time.Time, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
 	sealed, opener, err := pending.Open(response.Header, response.StatusCode)
 	if errors.Is(err, wire.CodeUnsealed) {
-		return nil, t.judge(agreed, pending, sent, response, verdict)
+		return nil, judgeUnsealed(by, pending, sent, response, verdict)
 	}
 	if err != nil {
 		return nil, err
@@ -223,6 +236,9 @@ func (t *Transport) openAnswer(agreed *nativeSession, pending *session.Call, sen
 	header := make(http.Header, len(inner))
 	for _, pair := range inner {
 		header.Add(pair.Name, pair.Value)
+	}
+	if opener.IsProblem() {
+		return nil, judgeSealed(by, pending, sent, response.StatusCode, header, body, verdict)
 	}
 	if redirects(response.StatusCode) && header.Get("Location") != "" {
 		return nil, &ProblemError{Code: codeRedirected, Status: response.StatusCode}
@@ -249,36 +265,56 @@ func redirects(status int) bool {
 	return false
 }
 
-// judge reads a refusal, and says what it lets the client do.
-func (t *Transport) judge(agreed *nativeSession, pending *session.Call, sent time.Time, response *http.Response, verdict *verdict) error {
-	body, err := readBounded(response.Body, "a refusal", wire.ProblemLenMax)
+// judgeUnsealed reads a rejection without a seal, and judges it.
+func judgeUnsealed(by sealing, pending *session.Call, sent time.Time, response *http.Response, verdict *verdict) error {
+	body, err := readBounded(response.Body, "a rejection", wire.ProblemLenMax)
 	if err != nil {
 		return err
 	}
-	told := problemOf(response.StatusCode, response.Header, body)
-	if verdict == nil {
-		return told
+	told := problemOf(response.StatusCode, response.Header, session.ParseProblem(response.StatusCode, body, false), body)
+	if verdict != nil {
+		*verdict = by.judge(pending, sent, told)
+		told.notServed = verdict.again
 	}
+	return told
+}
+
+// judgeSealed takes a sealed problem of wire 4, which is all of its first frame, and judges it.
+func judgeSealed(by sealing, pending *session.Call, sent time.Time, status int, header http.Header, body *openingBody, verdict *verdict) error {
+	text := bytes.Clone(body.ready)
+	if err := body.finish(); err != nil {
+		return err
+	}
+	problem := session.ParseProblem(status, text, true)
+	if problem == nil {
+		return wire.Refuse(wire.CodeAnswerMismatch)
+	}
+	told := problemOf(status, header, problem, nil)
+	*verdict = by.judge(pending, sent, told)
+	told.notServed = verdict.again
+	return told
+}
+
+func (a *nativeSession) judge(call *session.Call, sent time.Time, told *ProblemError) (verdict verdict) {
 	if told.problem == nil {
 		// An answer to HEAD has no body to say more in; of sealed requests this status has one reason.
-		verdict.over = pending.Method() == http.MethodHead && response.StatusCode == http.StatusUnauthorized
-		verdict.again, told.notServed = verdict.over, verdict.over
-		return told
+		verdict.over = call.Method() == http.MethodHead && told.Status == http.StatusUnauthorized
+		verdict.again = verdict.over
+		return verdict
 	}
-	told.Proven = pending.Proven(told.problem)
-	verdict.again = pending.SendsAgain(told.problem, told.Proven, elapsedMs(sent))
-	told.notServed = verdict.again
+	told.Proven = call.Proven(told.problem)
+	verdict.again = call.SendsAgain(told.problem, told.Proven, elapsedMs(sent))
 	switch told.Code {
 	case "clock_skew":
 		if told.Proven {
 			// The next call goes by it, too.
 			serverMs, _ := told.problem.ServerTimeMs()
-			agreed.setClock(serverMs)
+			a.setClock(serverMs)
 		}
 	case "session_expired":
 		verdict.over = true
 	}
-	return told
+	return verdict
 }
 
 // endNative is DELETE /v3/sessions/<id>, sealed.
@@ -288,7 +324,7 @@ func (t *Transport) endNative(ctx context.Context, agreed *nativeSession) error 
 		return err
 	}
 	var verdict verdict
-	response, err := t.exchangeNative(agreed, request, http.NoBody, 0, &Exchange{}, &verdict)
+	response, err := t.exchangeSealed(agreed, request, http.NoBody, 0, &Exchange{}, &verdict)
 	if verdict.over {
 		// It knows no such session any more: that is what was wanted.
 		return nil

@@ -111,8 +111,8 @@ func (s *service) spoilWith(spoil func(w http.ResponseWriter, r *http.Request, n
 }
 
 func (s *service) keySet(w http.ResponseWriter, _ *http.Request) {
-	json.NewEncoder(w).Encode(map[string]any{"issued_ms": 1, "expires_ms": uint64(1) << 50, "keys": []any{map[string]any{"key_id": crypto.KeyID(s.identity.PublicKey()),
-		"alg": "ES256", "public_key": wire.EncodeBase64(s.identity.PublicKey()), "not_before_ms": 0, "not_after_ms": uint64(1) << 50}}})
+	json.NewEncoder(w).Encode(map[string]any{"issued_ms": 1, "expires_ms": uint64(1) << 49, "keys": []any{map[string]any{"key_id": crypto.KeyID(s.identity.PublicKey()),
+		"alg": "ES256", "public_key": wire.EncodeBase64(s.identity.PublicKey()), "not_before_ms": 0, "not_after_ms": uint64(1) << 49}}})
 }
 
 func (s *service) agree(w http.ResponseWriter, r *http.Request, old *session.Record) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// liveSession is a session that the slot renews and replaces.
+// liveSession is a session, or a key document, that the slot renews and replaces.
 type liveSession interface {
 	comparable
 	// fresh says that it is not yet to be renewed.
@@ -18,6 +18,7 @@ type liveSession interface {
 // slot holds one session for all callers, and runs one agreement or renewal at a time.
 type slot[S liveSession] struct {
 	timeout time.Duration
+	what    string // of an agreement, in the error of one that takes too long
 	mu      sync.Mutex
 	current S
 	flight  *flight[S]
@@ -33,8 +34,8 @@ type flight[S liveSession] struct {
 
 const renewPause = 5 * time.Second
 
-func newSlot[S liveSession](timeout time.Duration) *slot[S] {
-	return &slot[S]{timeout: timeout}
+func newSlot[S liveSession](timeout time.Duration, what string) *slot[S] {
+	return &slot[S]{timeout: timeout, what: what}
 }
 
 // get returns a session other than not: the current one, renewed in the background while it lasts, or a new one. The end of ctx ends the
@@ -73,7 +74,7 @@ func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context
 func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
 	if m.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{Wait: "agreeing a session", After: m.timeout, Option: "Config.TotalTimeout"})
+		ctx, cancel = context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{Wait: m.what, After: m.timeout, Option: "Config.TotalTimeout"})
 		defer cancel()
 	}
 	f.value, f.err = agree(ctx, old)

@@ -151,7 +151,7 @@ func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, clos
 		if err != nil {
 			return nil, 0, err
 		}
-		stream, err := sealer.SealWhole(make([]byte, 0, session.StreamLen(len(inner)+len(plaintext))), inner, plaintext)
+		stream, err := sealer.SealWhole(make([]byte, 0, sealer.StreamLen(len(inner)+len(plaintext))), inner, plaintext)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -160,7 +160,7 @@ func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, clos
 	sealing := &sealingReader{sealer: sealer, inner: inner, source: body, close: closeBody, left: length, wait: wait}
 	sealed := int64(-1)
 	if length > 0 {
-		sealed = int64(session.StreamLen(len(inner) + int(length)))
+		sealed = int64(sealer.StreamLen(len(inner) + int(length)))
 	}
 	return sealing, sealed, nil
 }

@@ -19,14 +19,21 @@ import (
 type Config struct {
 	// AuthorityURL is the origin that agrees sessions and publishes identity keys. The default is the service itself.
 	AuthorityURL string
-	// Wire is the protocol: 1, 2 or 3. The default is 3. Wires 1 and 2 do not authenticate the service and seal POST alone.
+	// Wire is the protocol: 1, 2, 3 or 4. The default is 3. Wires 1 and 2 do not authenticate the service and seal POST alone. Wire 4
+	// seals each request to a key of the service, without a session, as [OneShot] does: the options of sessions (InitPath, ClientID,
+	// Suites, TTL, Authorization, Proof) are errors there.
 	Wire wire.Version
 	// InitPath is the path of inits: /session/init (the default), /session/init/anon (wire 1) or /v1/session/init (wire 2).
 	InitPath string
 	// ClientID names this client: 1 to 256 bytes of printable ASCII without a vertical bar. The default is sealway-go.
 	ClientID string
-	// Trust verifies the identity of the service on wire 3: [TrustPins], [TrustRoot] or [TrustFirstUse].
+	// Trust verifies the identity of the service: [TrustPins], [TrustRoot] or [TrustFirstUse] on wire 3, [TrustKeyConfigs], [TrustKids] or
+	// [TrustRoot] on wire 4.
 	Trust Trust
+	// PSK authenticates this client on wire 4. By default the service does not learn who the client is.
+	PSK PSK
+	// KEMs lists the key encapsulations that are allowed on wire 4; the service's order counts. The default is all of them.
+	KEMs []crypto.KEM
 	// Suites lists the key agreements of wire 3 in order of preference. The default is all of them.
 	Suites []crypto.Suite
 	// TTL is the life to ask for a session, in whole seconds. The default is the service's.
@@ -65,6 +72,7 @@ type Transport struct {
 	native       *slot[*nativeSession]
 	compat       *slot[*compatSession]
 	ring         *keyring
+	oneShot      *oneShotClient // on wire 4
 }
 
 // NewTransport returns a transport for the service at serviceURL (scheme, host and port). It connects at the first request.
@@ -90,11 +98,17 @@ func newTransport(serviceURL string, config Config) (*Transport, error) {
 		}
 	}
 	c := &t.config
+	if err := checkOneShot(c); err != nil {
+		return nil, err
+	}
 	c.Wire = orDefault(c.Wire, wire.Wire3)
 	c.ClientID = orDefault(c.ClientID, "sealway-go")
 	c.InitPath = orDefault(c.InitPath, "/session/init")
 	if len(c.Suites) == 0 {
 		c.Suites = crypto.Suites()
+	}
+	if len(c.KEMs) == 0 {
+		c.KEMs = crypto.KEMs()
 	}
 	if err := checkConfig(c); err != nil {
 		return nil, err
@@ -112,9 +126,14 @@ func newTransport(serviceURL string, config Config) (*Transport, error) {
 			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: connect, ExpectContinueTimeout: time.Second,
 			MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	}
-	t.native, t.compat = newSlot[*nativeSession](c.TotalTimeout), newSlot[*compatSession](c.TotalTimeout)
-	if c.Wire == wire.Wire3 {
+	t.native, t.compat = newSlot[*nativeSession](c.TotalTimeout, "agreeing a session"), newSlot[*compatSession](c.TotalTimeout, "agreeing a session")
+	switch c.Wire {
+	case wire.Wire3:
 		t.ring, err = newKeyring(c.Trust, origin(t.authorityURL))
+	case wire.Wire4:
+		t.oneShot = &oneShotClient{pskID: c.PSK.ID}
+		copy(t.oneShot.psk[:], c.PSK.Key)
+		t.oneShot.documents, err = newDocuments(c, origin(t.authorityURL))
 	}
 	return t, err
 }
@@ -129,8 +148,8 @@ func orDefault[T comparable](value, standard T) T {
 
 func checkConfig(c *Config) error {
 	switch {
-	case c.Wire < wire.Wire1 || c.Wire > wire.Wire3:
-		return &UsageError{fmt.Sprintf("Config.Wire is %d: it is 1, 2 or 3, or 0 for 3", c.Wire)}
+	case c.Wire < wire.Wire1 || c.Wire > wire.Wire4:
+		return &UsageError{fmt.Sprintf("Config.Wire is %d: it is 1, 2, 3 or 4, or 0 for 3", c.Wire)}
 	case !wire.ValidClientID(c.ClientID):
 		return &UsageError{"Config.ClientID is not 1 to 256 bytes of printable ASCII without a vertical bar: leave it empty for sealway-go"}
 	case c.InitPath != "/session/init" && !(c.InitPath == "/session/init/anon" && c.Wire == wire.Wire1) && !(c.InitPath == "/v1/session/init" && c.Wire == wire.Wire2):
@@ -151,8 +170,31 @@ func checkConfig(c *Config) error {
 			return &UsageError{fmt.Sprintf("Config.Suites: %.64q is unknown: the suites are %v", suite, crypto.Suites())}
 		}
 	}
-	if c.Wire == wire.Wire3 && c.Trust.kind == trustPins && len(c.Trust.pins) == 0 {
-		return &UsageError{"Config.Trust is missing: give TrustPins, TrustRoot or TrustFirstUse"}
+	isMissing := c.Trust.kind == trustPins && len(c.Trust.pins) == 0
+	switch {
+	case c.Wire == wire.Wire3 && (isMissing || c.Trust.kind == trustKeyConfigs || c.Trust.kind == trustKids):
+		return &UsageError{"Config.Trust is missing, or of wire 4: give TrustPins, TrustRoot or TrustFirstUse"}
+	case c.Wire == wire.Wire4 && !c.Trust.isOneShot():
+		return &UsageError{"Config.Trust is missing, or of wire 3: give TrustKeyConfigs, TrustKids or TrustRoot"}
+	}
+	return nil
+}
+
+// checkOneShot rejects options of wire 4 on another wire, and options of sessions on wire 4.
+func checkOneShot(c *Config) error {
+	hasPSK := c.PSK.ID != "" || len(c.PSK.Key) > 0
+	switch {
+	case c.Wire != wire.Wire4 && (hasPSK || len(c.KEMs) > 0):
+		return &UsageError{"Config.PSK and Config.KEMs are of wire 4: set Config.Wire to 4, or leave them out"}
+	case c.Wire == wire.Wire4 && (c.Authorization != nil || c.Proof != nil || c.TTL != 0 || len(c.Suites) > 0 || c.ClientID != "" || c.InitPath != ""):
+		return &UsageError{"Config.Authorization, Proof, TTL, Suites, ClientID and InitPath are of sessions, and wire 4 has none: leave them out"}
+	case hasPSK && (!wire.ValidPSKID(c.PSK.ID) || len(c.PSK.Key) != wire.KeyLen):
+		return &UsageError{"Config.PSK has an ID of 1 to 64 bytes of visible ASCII and a Key of 32 bytes, or neither"}
+	}
+	for _, kem := range c.KEMs {
+		if kem.PublicLen() == 0 {
+			return &UsageError{fmt.Sprintf("Config.KEMs: %v is unknown: the KEMs are %v", kem, crypto.KEMs())}
+		}
 	}
 	return nil
 }
@@ -205,10 +247,17 @@ func (t *Transport) roundTrip(request *http.Request, source *bodySource) (*http.
 			return nil, &UsageError{"the header " + name + " is reserved: remove it"}
 		}
 	}
+	switch name := method(request); name {
+	case http.MethodConnect, http.MethodTrace, http.MethodOptions:
+		return nil, &UsageError{name + " is not sealed"}
+	}
 	ctx, cancel := t.withTotal(request.Context())
 	exchange := t.roundTripCompat
-	if t.config.Wire == wire.Wire3 {
+	switch t.config.Wire {
+	case wire.Wire3:
 		exchange = t.roundTripNative
+	case wire.Wire4:
+		exchange = t.roundTripOneShot
 	}
 	response, err := exchange(request.WithContext(ctx), source)
 	if err != nil {
@@ -259,8 +308,11 @@ func (b *answerBody) Close() error {
 func (t *Transport) Client() *http.Client { return &http.Client{Transport: t} }
 
 // Session returns the id of the session in use, and agrees a session if there is none. An error is an [*Error] of
-// [StageAgreement].
+// [StageAgreement]. Wire 4 has no session.
 func (t *Transport) Session(ctx context.Context) (id string, err error) {
+	if t.config.Wire == wire.Wire4 {
+		return "", failure(StageConfiguration, nil, &UsageError{"wire 4 has no session"})
+	}
 	if t.config.Wire == wire.Wire3 {
 		agreed, err := t.currentNative(ctx)
 		if err != nil {
@@ -275,7 +327,7 @@ func (t *Transport) Session(ctx context.Context) (id string, err error) {
 	return agreed.session.ID(), nil
 }
 
-// KeyID returns the id of the identity key that signed the session in use; empty on wires 1 and 2, and before the first session.
+// KeyID returns the id of the identity key that signed the session in use; empty on wires 1, 2 and 4, and before the first session.
 func (t *Transport) KeyID() string {
 	if agreed, ok := t.native.peek(); ok {
 		return agreed.session.Agreed().KeyID
@@ -283,7 +335,7 @@ func (t *Transport) KeyID() string {
 	return ""
 }
 
-// Suite returns the suite of the session in use; empty on wires 1 and 2, and before the first session.
+// Suite returns the suite of the session in use; empty on wires 1, 2 and 4, and before the first session.
 func (t *Transport) Suite() crypto.Suite {
 	if agreed, ok := t.native.peek(); ok {
 		return crypto.Suite(agreed.session.Agreed().Suite)
@@ -291,7 +343,8 @@ func (t *Transport) Suite() crypto.Suite {
 	return ""
 }
 
-// End wipes the keys of the session in use and, on wire 3, ends the session at the service. The next request agrees another.
+// End wipes the keys of the session in use and, on wire 3, ends the session at the service. The next request agrees another. On wire 4
+// it does nothing.
 func (t *Transport) End(ctx context.Context) error {
 	t.compat.forget()
 	agreed, ok := t.native.take()

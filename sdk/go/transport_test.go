@@ -357,7 +357,7 @@ func TestWhatCannotBeSealedIsTheCallersMistakeAndIsNotSent(t *testing.T) {
 }
 
 func TestWhatWasBegunBeforeAnEndIsNotPutInItsPlace(t *testing.T) {
-	place, begun, release := newSlot[*compatSession](time.Minute), make(chan struct{}), make(chan struct{})
+	place, begun, release := newSlot[*compatSession](time.Minute, "agreeing a session"), make(chan struct{}), make(chan struct{})
 	made := &compatSession{life: life{time.Now(), time.Hour}}
 	got := make(chan *compatSession)
 	go func() {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -22,15 +21,20 @@ const (
 	trustPins trustKind = iota
 	trustRoot
 	trustFirstUse
+	trustKeyConfigs
+	trustKids
 )
 
-// Trust verifies the identity of a service. The zero value is none, which wire 3 rejects. spec/session-3.md#identity-keys
+// Trust verifies the identity of a service. The zero value is none, which wires 3 and 4 reject.
+// spec/session-3.md#identity-keys spec/one-shot.md#the-key-document
 type Trust struct {
-	kind  trustKind
-	pins  map[string][]byte // key id to key; nil where only the id is known
-	root  []byte
-	store TrustStore
-	err   error
+	kind    trustKind
+	pins    map[string][]byte // key id to key; nil where only the id is known
+	root    []byte
+	store   TrustStore
+	configs []*session.KeyConfig
+	kids    []string
+	err     error
 }
 
 // TrustPins trusts these identity keys alone: 1 to 16 key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes).
@@ -65,8 +69,8 @@ func publicKey(text string) ([]byte, error) {
 	return public, nil
 }
 
-// TrustRoot trusts the keys that this root key signs (base64 of 65 bytes). The store keeps the time of the newest key set, so
-// that no earlier set is accepted after a restart; it may be nil. [NewTransport] reports a malformed key.
+// TrustRoot trusts the keys that this root key signs (base64 of 65 bytes), on wires 3 and 4. The store keeps the time of the newest key
+// set or key document, so that no earlier one is accepted after a restart; it may be nil. [NewTransport] reports a malformed key.
 func TrustRoot(root string, store TrustStore) Trust {
 	public, err := publicKey(strings.TrimSpace(root))
 	return Trust{kind: trustRoot, root: public, store: store, err: err}
@@ -87,7 +91,7 @@ type keyring struct {
 	met       bool
 	rootID    string
 	set       *session.KeySet // that the root signed last
-	issuedMs  uint64          // of the newest set that was ever taken
+	newest    issued
 }
 
 func newKeyring(trust Trust, origin string) (*keyring, error) {
@@ -102,11 +106,8 @@ func newKeyring(trust Trust, origin string) (*keyring, error) {
 	}
 	switch trust.kind {
 	case trustRoot:
-		line, err := trust.store.Line(ring.stateName())
-		if err != nil {
-			return nil, err
-		}
-		if ring.issuedMs, err = parseIssued(line, trust.store); err != nil {
+		var err error
+		if ring.newest, err = loadIssued(trust.store, ring.stateName()); err != nil {
 			return nil, err
 		}
 	case trustFirstUse:
@@ -203,15 +204,13 @@ func (r *keyring) take(data []byte, nowMs uint64) error {
 			}
 		}
 	case trustRoot:
-		if err := set.VerifyRoot(r.trust.root, nowMs, r.issuedMs); err != nil {
+		if err := set.VerifyRoot(r.trust.root, nowMs, r.newest.ms); err != nil {
 			return &TrustError{Reason: "its key set is not what the pinned root signed last", Err: err}
 		}
-		if r.trust.store != nil {
-			if err := r.keepIssued(set.IssuedMs); err != nil {
-				return err
-			}
+		if err := r.newest.keep(set.IssuedMs); err != nil {
+			return err
 		}
-		r.set, r.issuedMs = set, set.IssuedMs
+		r.set = set
 	case trustFirstUse:
 		r.published = map[string][]byte{}
 		for _, key := range set.Keys {
@@ -222,45 +221,6 @@ func (r *keyring) take(data []byte, nowMs uint64) error {
 		}
 	}
 	return nil
-}
-
-// keepIssued keeps when the root's newest set was issued. Where another process has taken a newer one meanwhile, this one is refused.
-func (r *keyring) keepIssued(issuedMs uint64) error {
-	newest := func(line string) (string, error) {
-		theirs, err := parseIssued(line, r.trust.store)
-		if err == nil && theirs > issuedMs {
-			err = &TrustError{Reason: "its key set is older than one that another process took from the pinned root", Err: wire.Refuse(wire.CodeKeyUntrusted)}
-		}
-		return strconv.FormatUint(issuedMs, 10), err
-	}
-	if issuedMs > r.issuedMs {
-		return r.trust.store.Update(r.stateName(), newest)
-	}
-	line, err := r.trust.store.Line(r.stateName())
-	if err == nil {
-		_, err = newest(line)
-	}
-	return err
-}
-
-// storeName names a store in a message.
-func storeName(store TrustStore) string {
-	if named, ok := store.(fmt.Stringer); ok {
-		return named.String()
-	}
-	return "the trust store"
-}
-
-// parseIssued reads the line of a root: 0 where there is none.
-func parseIssued(line string, store TrustStore) (uint64, error) {
-	if line == "" {
-		return 0, nil
-	}
-	issuedMs, err := strconv.ParseUint(line, 10, 64)
-	if err != nil {
-		return 0, &UsageError{storeName(store) + ": a time is no number of milliseconds"}
-	}
-	return issuedMs, nil
 }
 
 // retired is what a key_retired is good for: a root's word on new keys is taken, and the init can begin anew.

@@ -100,7 +100,7 @@ func TestAKeyOffTheCurveIsNotKept(t *testing.T) {
 }
 
 func TestTheTimeOfARootsSetNeverGoesBackForAnyProcess(t *testing.T) {
-	file, root, key, far := filepath.Join(t.TempDir(), "roots"), newIdentity(t), newIdentity(t), uint64(1)<<50
+	file, root, key, far := filepath.Join(t.TempDir(), "roots"), newIdentity(t), newIdentity(t), uint64(1)<<49
 	trust := TrustRoot(wire.EncodeBase64(root.PublicKey()), NewFileTrustStore(file))
 	one, other := must(newKeyring(trust, sharedOrigin)), must(newKeyring(trust, sharedOrigin))
 	take := func(ring *keyring, issuedMs uint64) error {

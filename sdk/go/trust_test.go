@@ -29,7 +29,7 @@ func number(n uint64) []byte { return field(binary.BigEndian.AppendUint64(nil, n
 func signedSet(t *testing.T, root crypto.Signer, issuedMs, expiresMs uint64, keys ...crypto.Signer) []byte {
 	var timed []timedKey
 	for _, key := range keys {
-		timed = append(timed, timedKey{key, 0, 1 << 50})
+		timed = append(timed, timedKey{key, 0, 1 << 49})
 	}
 	return timedSet(t, root, issuedMs, expiresMs, timed...)
 }
@@ -56,7 +56,7 @@ func timedSet(t *testing.T, root crypto.Signer, issuedMs, expiresMs uint64, keys
 
 func TestTheNewestKeySetOfARootWinsAlsoAfterARestart(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
-	root, far := newIdentity(t), uint64(1)<<50
+	root, far := newIdentity(t), uint64(1)<<49
 	var set []byte
 	s.Config.Handler = serveKeySet(s.Config.Handler, &set)
 	file := filepath.Join(t.TempDir(), "roots")

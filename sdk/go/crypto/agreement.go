@@ -40,14 +40,14 @@ const (
 	partP256
 )
 
-func (s Suite) parts() []part {
+func (s Suite) parts() parts {
 	switch s {
 	case X25519MLKEM768:
-		return []part{partKEM, partX25519}
+		return parts{partKEM, partX25519}
 	case SecP256r1MLKEM768:
-		return []part{partP256, partKEM}
+		return parts{partP256, partKEM}
 	case P256:
-		return []part{partP256}
+		return parts{partP256}
 	}
 	return nil
 }
@@ -60,10 +60,21 @@ func (p part) serverLen() int {
 	return [...]int{partKEM: mlkem.CiphertextSize768, partX25519: 32, partP256: wire.PointLen}[p]
 }
 
+// parts are those of a share, in their order.
+type parts []part
+
+// length is the sum of the lengths.
+func (p parts) length(of func(part) int) (sum int) {
+	for _, kind := range p {
+		sum += of(kind)
+	}
+	return sum
+}
+
 // split cuts a share; nil if its length is wrong.
-func (s Suite) split(share []byte, length func(part) int) map[part][]byte {
+func (p parts) split(share []byte, length func(part) int) map[part][]byte {
 	out := make(map[part][]byte, 2)
-	for _, kind := range s.parts() {
+	for _, kind := range p {
 		n := length(kind)
 		if len(share) < n {
 			return nil
@@ -123,8 +134,12 @@ func DrawP256(random io.Reader) (*ecdh.PrivateKey, error) {
 
 // DrawKeys draws what a suite needs; the KEM key only for a client.
 func DrawKeys(suite Suite, client bool, random io.Reader) (Keys, error) {
+	return suite.parts().draw(client, random)
+}
+
+func (p parts) draw(client bool, random io.Reader) (Keys, error) {
 	var keys Keys
-	for _, kind := range suite.parts() {
+	for _, kind := range p {
 		var err error
 		switch kind {
 		case partP256:
@@ -174,23 +189,30 @@ func ClientShare(suite Suite, keys Keys) ([]byte, error) {
 
 // ServerAgree returns the server's share and the secret of a client's share; public_key_invalid for a share that is none.
 func ServerAgree(suite Suite, share []byte, keys Keys, encapsulate Encapsulate) (answer, secret []byte, err error) {
+	return suite.parts().answer(share, keys, encapsulate)
+}
+
+// answer encapsulates to a share: the parts of the answer, and those of the secret, each in the order of the share.
+func (p parts) answer(share []byte, keys Keys, encapsulate Encapsulate) (answer, secret []byte, err error) {
 	invalid := wire.Refuse(wire.CodePublicKeyInvalid)
-	parts := suite.split(share, part.clientLen)
-	if parts == nil {
+	theirs := p.split(share, part.clientLen)
+	if theirs == nil {
 		return nil, nil, invalid
 	}
-	for _, kind := range suite.parts() {
+	for _, kind := range p {
 		var mine, shared []byte
 		switch kind {
 		case partP256:
-			shared, err = Agree(ecdh.P256(), keys.P256, parts[kind])
-			mine = keys.P256.PublicKey().Bytes()
+			if shared, err = Agree(ecdh.P256(), keys.P256, theirs[kind]); err == nil {
+				mine = keys.P256.PublicKey().Bytes()
+			}
 		case partX25519:
-			shared, err = Agree(ecdh.X25519(), keys.X25519, parts[kind])
-			mine = keys.X25519.PublicKey().Bytes()
+			if shared, err = Agree(ecdh.X25519(), keys.X25519, theirs[kind]); err == nil {
+				mine = keys.X25519.PublicKey().Bytes()
+			}
 		case partKEM:
 			// Checks what FIPS 203 section 7.2 asks for.
-			key, invalidKey := mlkem.NewEncapsulationKey768(parts[kind])
+			key, invalidKey := mlkem.NewEncapsulationKey768(theirs[kind])
 			if invalidKey != nil {
 				return nil, nil, invalid
 			}
@@ -207,8 +229,8 @@ func ServerAgree(suite Suite, share []byte, keys Keys, encapsulate Encapsulate) 
 
 // ClientAgree returns the secret of a server's share; public_key_invalid for a share that is none.
 func ClientAgree(suite Suite, share []byte, keys Keys) ([]byte, error) {
-	parts := suite.split(share, part.serverLen)
-	if parts == nil {
+	theirs := suite.parts().split(share, part.serverLen)
+	if theirs == nil {
 		return nil, wire.Refuse(wire.CodePublicKeyInvalid)
 	}
 	var secret []byte
@@ -217,11 +239,11 @@ func ClientAgree(suite Suite, share []byte, keys Keys) ([]byte, error) {
 		var err error
 		switch kind {
 		case partP256:
-			shared, err = Agree(ecdh.P256(), keys.P256, parts[kind])
+			shared, err = Agree(ecdh.P256(), keys.P256, theirs[kind])
 		case partX25519:
-			shared, err = Agree(ecdh.X25519(), keys.X25519, parts[kind])
+			shared, err = Agree(ecdh.X25519(), keys.X25519, theirs[kind])
 		case partKEM:
-			if shared, err = keys.KEM.Decapsulate(parts[kind]); err != nil {
+			if shared, err = keys.KEM.Decapsulate(theirs[kind]); err != nil {
 				err = wire.Refuse(wire.CodePublicKeyInvalid)
 			}
 		}

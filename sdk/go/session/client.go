@@ -3,8 +3,6 @@ package session
 import (
 	"fmt"
 	"io"
-	"strings"
-	"sync"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -116,7 +114,7 @@ func (c *ClientInit) Finish(status int, body []byte, trusted func(keyID string) 
 	var exporter []byte
 	if c.renewed != nil {
 		var old [32]byte
-		if err := c.renewed.use(func(_ *sessionKeys, exporter *[32]byte) { old = *exporter }); err != nil {
+		if err := c.renewed.use(func(*sessionKeys) { old = c.renewed.exporter }); err != nil {
 			return nil, err
 		}
 		defer clear(old[:])
@@ -136,30 +134,17 @@ func (c *ClientInit) Finish(status int, body []byte, trusted func(keyID string) 
 	if !crypto.Equal(confirmation(prk, th), confirm) {
 		return nil, wire.Refuse(wire.CodeUnconfirmed)
 	}
-	session := &ClientSession{answer: answer, clientID: c.request.ClientID, keys: deriveSessionKeys(prk)}
+	session := &ClientSession{answer: answer, clientID: c.request.ClientID, callKeys: callKeys{keys: deriveSessionKeys(prk)}}
 	session.exporter = [32]byte(crypto.Expand(prk[:], 32, []byte("sealway/3 exporter")))
 	return session, nil
 }
 
 // ClientSession is an agreed session of wire 3, for as many calls as its time allows, concurrent ones too.
 type ClientSession struct {
+	callKeys
 	answer   *InitAnswer
 	clientID string
-	mu       sync.RWMutex // of what Wipe overwrites
-	keys     sessionKeys
 	exporter [32]byte
-	wiped    bool
-}
-
-// use has work done with the keys; provider once they are wiped.
-func (s *ClientSession) use(work func(keys *sessionKeys, exporter *[32]byte)) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.wiped {
-		return wire.Refuse(wire.CodeProvider)
-	}
-	work(&s.keys, &s.exporter)
-	return nil
 }
 
 // ID returns the session's id.
@@ -178,11 +163,7 @@ func (s *ClientSession) ExpiresMs() uint64 {
 
 // Wipe overwrites its keys. Calls that begin after it fail.
 func (s *ClientSession) Wipe() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wiped = true
-	s.keys.wipe()
-	clear(s.exporter[:])
+	s.wipe(func() { clear(s.exporter[:]) })
 }
 
 // String shows the id alone.
@@ -191,124 +172,13 @@ func (s *ClientSession) String() string { return "ClientSession(" + s.answer.Ses
 // Format is String, whatever the verb: no verb shows a key.
 func (s *ClientSession) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
 
-// Call is what a client must remember of a request of wire 3 to open its answer.
-type Call struct {
-	session      *ClientSession
-	line         Line
-	stamp, nonce string
-}
-
-// StampAndNonce are the request's, which proofs in problems name.
-func (p *Call) StampAndNonce() (stamp, nonce string) { return p.stamp, p.nonce }
-
-// Method is the request's.
-func (p *Call) Method() string { return p.line.Method }
-
 // Seal begins a request: its headers, and what writes its stream, which begins with inner headers. contentType is the outer
 // one, empty for a message whose stream goes into X-Sealed.
 func (s *ClientSession) Seal(line Line, contentType string, nowMs uint64, nonce [16]byte) (wire.HeaderList, *FrameSealer, *Call, error) {
-	key := wire.IdempotencyKey(nowMs, nonce, false)
-	return s.sealAs(line, contentType, key)
+	return s.seal(binding{wire.Wire3, s.ID()}, nil, line, contentType, wire.IdempotencyKey(nowMs, nonce, false))
 }
 
 // SealAs seals with stamp and nonce as text: for vectors and tests.
 func (s *ClientSession) SealAs(line Line, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, *Call, error) {
-	return s.sealAs(line, contentType, stamp+"."+nonce)
-}
-
-func (s *ClientSession) sealAs(line Line, contentType, key string) (wire.HeaderList, *FrameSealer, *Call, error) {
-	stamp, nonce, _ := strings.Cut(key, ".")
-	id := s.answer.SessionID
-	var keys messageKeys
-	if err := s.use(func(of *sessionKeys, _ *[32]byte) { keys = of.request(nonce, stamp) }); err != nil {
-		return nil, nil, nil, err
-	}
-	sealer, err := newFrameSealer(&keys, requestContext(line, contentType, stamp, nonce, id))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	return nativeHeaders(id, key), sealer, &Call{s, line, stamp, nonce}, nil
-}
-
-// nativeHeaders has room for one more.
-func nativeHeaders(id, key string) wire.HeaderList {
-	return append(make(wire.HeaderList, 0, 4), wire.Header{Name: wire.HeaderSeal, Value: "3"}, wire.Header{Name: wire.HeaderKid, Value: wire.Kid(id)},
-		wire.Header{Name: wire.HeaderIdempotencyKey, Value: key})
-}
-
-// Open begins to open an answer: its stream, where it came in X-Sealed and not in the body, and what opens it. An answer
-// without X-Seal is unsealed, one of another session or with a request's nonce answer_mismatch. spec/session-3.md#sealed-answers
-func (p *Call) Open(headers wire.Headers, status int) (sealed []byte, opener *FrameOpener, err error) {
-	if len(headers.Values(wire.HeaderSeal)) == 0 {
-		return nil, nil, wire.Refuse(wire.CodeUnsealed)
-	}
-	if err := checkSeal(headers); err != nil {
-		return nil, nil, err
-	}
-	kid, err := wire.Required(headers, wire.HeaderKid)
-	if err != nil {
-		return nil, nil, err
-	}
-	id, err := wire.SessionIDOfKid(kid)
-	if err != nil {
-		return nil, nil, err
-	}
-	if id != p.session.answer.SessionID {
-		return nil, nil, wire.Refuse(wire.CodeAnswerMismatch)
-	}
-	key, err := wire.Required(headers, wire.HeaderIdempotencyKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	stamp, nonce, err := wire.SplitIdempotencyKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := wire.CheckAnswerNonce(nonce, wire.NativeNonceLenMin); err != nil {
-		return nil, nil, err
-	}
-	if _, err := wire.ParseStamp(stamp); err != nil {
-		return nil, nil, err
-	}
-	contentType, _, err := wire.Optional(headers, "Content-Type")
-	if err != nil {
-		return nil, nil, err
-	}
-	if sealed, err = sealedHeader(headers); err != nil {
-		return nil, nil, err
-	}
-	var keys messageKeys
-	if err := p.session.use(func(of *sessionKeys, _ *[32]byte) { keys = of.answer(p.nonce, nonce) }); err != nil {
-		return nil, nil, err
-	}
-	opener, err = newFrameOpener(&keys, answerContext(status, p.line, contentType, stamp, nonce, id), sealed != nil)
-	return sealed, opener, err
-}
-
-func checkSeal(headers wire.Headers) error {
-	value, err := wire.Required(headers, wire.HeaderSeal)
-	if err == nil && value != "3" {
-		err = &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSeal}
-	}
-	return err
-}
-
-// sealedHeader returns the stream in X-Sealed; nil if there is none, not nil if it is there and empty.
-func sealedHeader(headers wire.Headers) ([]byte, error) {
-	text, there, err := wire.Optional(headers, wire.HeaderSealed)
-	if err != nil || !there {
-		return nil, err
-	}
-	invalid := &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSealed}
-	if len(text) > wire.SealedHeaderMax {
-		return nil, invalid
-	}
-	data, err := wire.DecodeBase64(text)
-	if err != nil {
-		return nil, invalid
-	}
-	if data == nil {
-		data = []byte{}
-	}
-	return data, nil
+	return s.seal(binding{wire.Wire3, s.ID()}, nil, line, contentType, stamp+"."+nonce)
 }

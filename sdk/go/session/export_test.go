@@ -3,8 +3,10 @@ package session
 import (
 	"bytes"
 	"crypto/sha256"
+	"strings"
 	"testing"
 
+	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
 )
 
@@ -39,13 +41,57 @@ func HasKeys(client *ClientSession) bool {
 // CheckMessageKeys compares key, iv and commit of a request (nonce, stamp) or an answer (request's nonce, its own).
 func CheckMessageKeys(t *testing.T, client *ClientSession, answer bool, first, second string, key, iv, commit []byte) {
 	t.Helper()
-	keys := client.keys.request(first, second)
+	keys := client.keys.request(wire.Wire3, first, second)
 	if answer {
-		keys = client.keys.answer(first, second)
+		keys = client.keys.answer(wire.Wire3, first, second)
 	}
 	if !bytes.Equal(keys[:32], key) || !bytes.Equal(keys[32:44], iv) || !bytes.Equal(keys[44:], commit) {
 		t.Fatal("other keys of the message")
 	}
+}
+
+// CheckCallKeys is CheckMessageKeys for a call of wire 4.
+func CheckCallKeys(t *testing.T, call *Call, answer bool, first, second string, key, iv, commit []byte) {
+	t.Helper()
+	keys := call.keys.keys.request(call.version, first, second)
+	if answer {
+		keys = call.keys.keys.answer(call.version, first, second)
+	}
+	if !bytes.Equal(keys[:32], key) || !bytes.Equal(keys[32:44], iv) || !bytes.Equal(keys[44:], commit) {
+		t.Fatal("other keys of the message")
+	}
+}
+
+// SealOneShotAs seals with stamp and nonce as text.
+func SealOneShotAs(o *OneShot, line Line, contentType, stamp, nonce string, ephemeral crypto.Ephemeral) (wire.HeaderList, *FrameSealer, *Call, error) {
+	return o.sealAs(line, contentType, stamp+"."+nonce, ephemeral)
+}
+
+// CheckOneShotKeys compares the secrets of a request, and what its stream begins with.
+func CheckOneShotKeys(t *testing.T, call *Call, c2s, s2c, enc []byte, leadLen int, sealer *FrameSealer) {
+	t.Helper()
+	if !bytes.Equal(call.keys.keys.c2s[:], c2s) || !bytes.Equal(call.keys.keys.s2c[:], s2c) || !bytes.HasSuffix(sealer.lead, enc) || len(sealer.lead) != leadLen {
+		t.Fatal("other secrets, or another enc")
+	}
+}
+
+// OneShotCall makes the call of a request that was not sealed here.
+func OneShotCall(kid string, s2c []byte, line Line, stamp, nonce string) *Call {
+	of := &callKeys{}
+	copy(of.keys.s2c[:], s2c)
+	of.keys.ready()
+	return &Call{binding{wire.Wire4, strings.TrimPrefix(kid, "hpke:")}, of, line, stamp, nonce}
+}
+
+// SealOneShotAnswerAs seals the answer of a call as a server does.
+func SealOneShotAnswerAs(t *testing.T, call *Call, status int, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer) {
+	t.Helper()
+	keys := call.keys.keys.answer(call.version, call.nonce, nonce)
+	sealer, err := newFrameSealer(&keys, call.answerContext(status, call.line, contentType, stamp, nonce))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return call.headers(stamp + "." + nonce), sealer
 }
 
 // CheckContext compares what frames are bound to.

@@ -43,17 +43,18 @@ func (s *stream) nonce(last bool) (nonce [wire.IVLen]byte) {
 	return nonce
 }
 
-// FrameSealer writes the frames of one message of wire 3, in order. spec/session-3.md#sealed-requests
+// FrameSealer writes the frames of one message of wires 3 and 4, in order. spec/session-3.md#sealed-requests
 type FrameSealer struct {
 	stream
 	commit [commitLen]byte
+	lead   []byte // of wire 4, in front of the commit
 }
 
 // newFrameSealer wipes the keys.
 func newFrameSealer(keys *messageKeys, context [32]byte) (*FrameSealer, error) {
 	defer clear(keys[:])
 	s, err := newStream(keys, context)
-	return &FrameSealer{s, [commitLen]byte(keys[44:])}, err
+	return &FrameSealer{stream: s, commit: [commitLen]byte(keys[44:])}, err
 }
 
 // Seal appends one frame, of the parts one after the other, to dst. Together they have at most 64 KiB, and at least a byte
@@ -67,7 +68,7 @@ func (s *FrameSealer) Seal(dst []byte, last bool, parts ...[]byte) ([]byte, erro
 		return dst, wire.Refuse(wire.CodeFrameInvalid)
 	}
 	if s.count == 0 {
-		dst = append(dst, s.commit[:]...)
+		dst = append(append(dst, s.lead...), s.commit[:]...)
 	}
 	word := uint32(length + wire.TagLen)
 	if last {
@@ -109,6 +110,9 @@ func (s *FrameSealer) SealWhole(dst, inner, body []byte) ([]byte, error) {
 }
 
 // StreamLen is how long the stream of so many bytes of plaintext, inner headers and all, is in full frames.
+func (s *FrameSealer) StreamLen(plaintext int) int { return len(s.lead) + StreamLen(plaintext) }
+
+// StreamLen is the length of such a stream of wire 3. On wire 4 [OneShot.LeadLen] is added.
 func StreamLen(plaintext int) int {
 	frames := max(1, (plaintext+wire.FrameLenMax-1)/wire.FrameLenMax)
 	return commitLen + frames*frameExtra + plaintext
@@ -120,7 +124,7 @@ func (s *FrameSealer) String() string { return "FrameSealer(redacted)" }
 // Format is String, whatever the verb: no verb shows a key.
 func (s *FrameSealer) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
 
-// FrameOpener reads the frames of one message of wire 3.
+// FrameOpener reads the frames of one message of wires 3 and 4.
 type FrameOpener struct {
 	stream
 	want, sent [commitLen]byte
@@ -130,6 +134,7 @@ type FrameOpener struct {
 	begun   bool
 	last    bool
 	single  bool // for a stream in X-Sealed, which has one frame
+	problem bool
 }
 
 // newFrameOpener wipes the keys.
@@ -205,6 +210,9 @@ func (o *FrameOpener) Read(input *[]byte, dst []byte) (out []byte, complete bool
 	o.count, o.length, o.done = o.count+1, 0, o.last
 	return out, true, nil
 }
+
+// IsProblem says whether the nonce of an answer of wire 4 is that of a problem of the server, and not of the service's answer.
+func (o *FrameOpener) IsProblem() bool { return o.problem }
 
 // Done says whether the last frame has opened.
 func (o *FrameOpener) Done() bool { return o.done }

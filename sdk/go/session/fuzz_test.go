@@ -51,7 +51,28 @@ func FuzzKeySetsAreReadOrRefused(f *testing.F) {
 		if set, err := session.ParseKeySet(data); err == nil && set.VerifyRoot(make([]byte, 65), 0, 0) == nil {
 			t.Fatal("nobody's signature verifies")
 		}
-		session.ParseProblem(400, data)
+		session.ParseProblem(400, data, false)
+	})
+}
+
+func FuzzKeyDocumentsAreReadOrRefused(f *testing.F) {
+	seeds(f, "one-shot/key-document4-*.json")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		document, err := session.ParseKeyDocument(data)
+		if (document == nil) == (err == nil) {
+			t.Fatal("neither read nor refused")
+		}
+		if err != nil {
+			return
+		}
+		if document.VerifyRoot(make([]byte, 65), 0, 0) == nil {
+			t.Fatal("nobody's signature verifies")
+		}
+		for _, key := range document.Keys {
+			if !session.ValidKeyKid(key.Kid()) || key.NotBeforeMs > key.UseUntilMs || key.UseUntilMs > key.NotAfterMs {
+				t.Fatal("a key of another form was read")
+			}
+		}
 	})
 }
 

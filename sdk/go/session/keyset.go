@@ -2,6 +2,7 @@ package session
 
 import (
 	"crypto/sha256"
+	"fmt"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -14,49 +15,84 @@ type IdentityKey struct {
 	NotBeforeMs, NotAfterMs uint64
 }
 
-// KeySet is what /.well-known/sealway-keys gives. Without a root it proves nothing: it is a lookup of keys by pinned ids.
-type KeySet struct {
+// timeMsMax is the latest time of a key set or key document: 15 digits.
+const timeMsMax = 999_999_999_999_999
+
+// signed is what key sets and key documents have in common: their times, and the signature of a root.
+type signed struct {
 	IssuedMs, ExpiresMs uint64
-	Keys                []IdentityKey
 	// RootKeyID is empty where no root signed.
 	RootKeyID string
 	signature []byte
 }
 
-// ParseKeySet reads a set; json_invalid or field_invalid for one that is malformed or has a key whose id is not its own.
+// parseSigned reads the members in common, and returns the list of keys.
+func parseSigned(data []byte) (s signed, keys []any, err error) {
+	if len(data) > wire.KeySetLenMax {
+		return s, nil, wire.Refuse(wire.CodeBodyTooLarge)
+	}
+	members, err := wire.ParseObject(data)
+	if err != nil {
+		return s, nil, err
+	}
+	var ok bool
+	if s.IssuedMs, ok = wire.Whole(members["issued_ms"], timeMsMax); !ok {
+		return s, nil, fieldInvalid("issued_ms")
+	}
+	if s.ExpiresMs, ok = wire.Whole(members["expires_ms"], timeMsMax); !ok {
+		return s, nil, fieldInvalid("expires_ms")
+	}
+	if keys, ok = members["keys"].([]any); !ok || len(keys) > wire.PinnedKeysMax {
+		return s, nil, fieldInvalid("keys")
+	}
+	if s.RootKeyID, ok = members.Text("root_key_id"); members.Has("root_key_id") && (!ok || !wire.ValidKeyID(s.RootKeyID)) {
+		return s, nil, fieldInvalid("root_key_id")
+	}
+	if s.signature, ok = members.Base64("root_signature"); members.Has("root_signature") && !ok {
+		return s, nil, fieldInvalid("root_signature")
+	}
+	if (s.RootKeyID == "") != (s.signature == nil) {
+		return s, nil, fieldInvalid("root_signature")
+	}
+	return s, keys, nil
+}
+
+// verify refuses what a pinned root did not sign (signature_invalid), and what is of another root or none, over, or issued before what
+// was taken (key_untrusted). list has the keys. spec/session-3.md#trust
+func (s *signed) verify(on wire.Version, list fields, root []byte, nowMs, takenIssuedMs uint64) error {
+	if s.RootKeyID != crypto.KeyID(root) {
+		return wire.Refuse(wire.CodeKeyUntrusted)
+	}
+	hash := sha256.Sum256(fields(nil).number(s.IssuedMs).number(s.ExpiresMs).bytes(list))
+	if !crypto.Verify(root, append(fmt.Appendf(nil, "sealway/%d keys", on), hash[:]...), s.signature) {
+		return wire.Refuse(wire.CodeSignatureInvalid)
+	}
+	if nowMs >= s.ExpiresMs || s.IssuedMs < takenIssuedMs {
+		return wire.Refuse(wire.CodeKeyUntrusted)
+	}
+	return nil
+}
+
+// KeySet is what /.well-known/sealway-keys gives. Without a root it proves nothing: it is a lookup of keys by pinned ids.
+type KeySet struct {
+	signed
+	Keys []IdentityKey
+}
+
+// ParseKeySet reads a set; body_too_large, json_invalid or field_invalid for one that is malformed or has a key whose id is not its own.
 // spec/session-3.md#identity-keys
 func ParseKeySet(data []byte) (*KeySet, error) {
-	members, err := wire.ParseObject(data)
+	common, list, err := parseSigned(data)
 	if err != nil {
 		return nil, err
 	}
-	set := &KeySet{}
-	var ok bool
-	if set.IssuedMs, ok = wire.Whole(members["issued_ms"], 1<<64-1); !ok {
-		return nil, fieldInvalid("issued_ms")
-	}
-	if set.ExpiresMs, ok = wire.Whole(members["expires_ms"], 1<<64-1); !ok {
-		return nil, fieldInvalid("expires_ms")
-	}
-	list, ok := members["keys"].([]any)
-	if !ok || len(list) > wire.PinnedKeysMax {
-		return nil, fieldInvalid("keys")
-	}
+	set := &KeySet{signed: common}
 	for _, value := range list {
 		key, ok := parseIdentityKey(value)
 		if !ok {
 			return nil, fieldInvalid("keys")
 		}
 		set.Keys = append(set.Keys, key)
-	}
-	if set.RootKeyID, ok = members.Text("root_key_id"); members.Has("root_key_id") && (!ok || !wire.ValidKeyID(set.RootKeyID)) {
-		return nil, fieldInvalid("root_key_id")
-	}
-	if set.signature, ok = members.Base64("root_signature"); members.Has("root_signature") && !ok {
-		return nil, fieldInvalid("root_signature")
-	}
-	if (set.RootKeyID == "") != (set.signature == nil) {
-		return nil, fieldInvalid("root_signature")
 	}
 	return set, nil
 }
@@ -68,8 +104,8 @@ func parseIdentityKey(value any) (key IdentityKey, valid bool) {
 	key.KeyID, _ = members.Text("key_id")
 	public, okPublic := members.Base64("public_key")
 	var okBefore, okAfter bool
-	key.NotBeforeMs, okBefore = wire.Whole(members["not_before_ms"], 1<<64-1)
-	key.NotAfterMs, okAfter = wire.Whole(members["not_after_ms"], 1<<64-1)
+	key.NotBeforeMs, okBefore = wire.Whole(members["not_before_ms"], timeMsMax)
+	key.NotAfterMs, okAfter = wire.Whole(members["not_after_ms"], timeMsMax)
 	key.Public = public
 	// A set may list a key off the curve, which signs nothing. With another id a root's word for one key could be taken for its word for
 	// another.
@@ -102,19 +138,9 @@ func (s *KeySet) Signer(id string, serverTimeMs, nowMs uint64) []byte {
 // VerifyRoot refuses a set that a pinned root did not sign (signature_invalid), and one of another root or none, over, or
 // issued before one that was taken (key_untrusted).
 func (s *KeySet) VerifyRoot(root []byte, nowMs, takenIssuedMs uint64) error {
-	if s.RootKeyID != crypto.KeyID(root) {
-		return wire.Refuse(wire.CodeKeyUntrusted)
-	}
 	var list fields
 	for _, key := range s.Keys {
 		list = list.bytes(fields(nil).text(key.KeyID).bytes(key.Public).number(key.NotBeforeMs).number(key.NotAfterMs))
 	}
-	hash := sha256.Sum256(fields(nil).number(s.IssuedMs).number(s.ExpiresMs).bytes(list))
-	if !crypto.Verify(root, append([]byte("sealway/3 keys"), hash[:]...), s.signature) {
-		return wire.Refuse(wire.CodeSignatureInvalid)
-	}
-	if nowMs >= s.ExpiresMs || s.IssuedMs < takenIssuedMs {
-		return wire.Refuse(wire.CodeKeyUntrusted)
-	}
-	return nil
+	return s.verify(wire.Wire3, list, root, nowMs, takenIssuedMs)
 }

@@ -27,7 +27,9 @@ func TestNothingWithAKeyPrintsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, value := range []any{secret, &secret, record, *record, server, identity, keys, init, old, sealer} {
+	config := must(session.ParseKeyConfig(append(append([]byte{1, 0, 0x20, 9}, make([]byte, 31)...), 0, 4, 0, 1, 0, 2)))(t)
+	one := must(session.NewOneShot(config, "shop", secret))(t)
+	for _, value := range []any{secret, &secret, record, *record, server, identity, keys, crypto.Ephemeral{Keys: keys}, init, old, sealer, one} {
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
 			text := fmt.Sprintf(format, value)
 			for _, trace := range []string{"SECRET", "534543524554", "83 69 67 82", "0x53, 0x45, 0x43"} {

@@ -72,7 +72,7 @@ func (r *SealedRequest) parseOwn() (err error) {
 		return err
 	}
 	if r.version == wire.Wire3 {
-		err = checkSeal(r.headers)
+		err = checkSeal(r.headers, r.version)
 	} else {
 		r.clientID, err = requiredClientID(r.headers)
 	}
@@ -116,8 +116,8 @@ func (r *SealedRequest) Accept(session *Session, nowMs uint64) (opener *FrameOpe
 	if sealed, err = sealedHeader(r.headers); err != nil {
 		return nil, nil, err
 	}
-	keys := session.keys.request(r.nonce, r.stamp)
-	opener, err = newFrameOpener(&keys, requestContext(r.line, r.contentType, r.stamp, r.nonce, r.id), sealed != nil)
+	keys := session.keys.request(r.version, r.nonce, r.stamp)
+	opener, err = newFrameOpener(&keys, binding{r.version, r.id}.requestContext(r.line, r.contentType, r.stamp, r.nonce), sealed != nil)
 	return opener, sealed, err
 }
 
@@ -190,8 +190,8 @@ func (r *Reply) SealFrames(status int, contentType string, nowMs uint64, nonce [
 
 func (r *Reply) sealAs(status int, contentType, key string) (wire.HeaderList, *FrameSealer, error) {
 	stamp, nonce, _ := strings.Cut(key, ".")
-	id := r.session.record.ID
-	keys := r.session.keys.answer(r.nonce, nonce)
-	sealer, err := newFrameSealer(&keys, answerContext(status, r.line, contentType, stamp, nonce, id))
-	return nativeHeaders(id, key), sealer, err
+	by := binding{wire.Wire3, r.session.record.ID}
+	keys := r.session.keys.answer(by.version, r.nonce, nonce)
+	sealer, err := newFrameSealer(&keys, by.answerContext(status, r.line, contentType, stamp, nonce))
+	return by.headers(key), sealer, err
 }

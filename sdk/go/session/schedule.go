@@ -5,16 +5,23 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strconv"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
 )
 
-// fields builds what wire 3 hashes: a sequence of lengths and values. spec/session-3.md#encodings
+// fields builds what wires 3 and 4 hash: a sequence of lengths and values. spec/session-3.md#encodings
 type fields []byte
 
 func (f fields) text(value string) fields {
 	return append(binary.BigEndian.AppendUint32(f, uint32(len(value))), value...)
+}
+
+// label appends the label of a wire, such as "sealway/3 request".
+func (f fields) label(of wire.Version, name string) fields {
+	f = binary.BigEndian.AppendUint32(f, uint32(len("sealway/3 ")+len(name)))
+	return append(append(append(f, "sealway/"...), '0'+byte(of), ' '), name...)
 }
 
 func (f fields) bytes(value []byte) fields {
@@ -33,7 +40,7 @@ func (f fields) list(values []string) fields {
 	return f.bytes(inner)
 }
 
-// sessionKeys are the keys of one prk that calls use, and what each message's are expanded by.
+// sessionKeys are the keys of one prk, or of one request of wire 4, that calls use, and what each message's are expanded by.
 type sessionKeys struct {
 	c2s, s2c          [32]byte
 	requests, answers crypto.Expander
@@ -44,8 +51,13 @@ func deriveSessionKeys(prk Key) (k sessionKeys) {
 	defer from.Wipe()
 	from.Expand(k.c2s[:], []byte("sealway/3 c2s"))
 	from.Expand(k.s2c[:], []byte("sealway/3 s2c"))
-	k.requests, k.answers = crypto.NewExpander(k.c2s[:]), crypto.NewExpander(k.s2c[:])
+	k.ready()
 	return k
+}
+
+// ready hashes the blocks of c2s and s2c.
+func (k *sessionKeys) ready() {
+	k.requests, k.answers = crypto.NewExpander(k.c2s[:]), crypto.NewExpander(k.s2c[:])
 }
 
 func (k *sessionKeys) wipe() {
@@ -70,31 +82,45 @@ func confirmation(prk Key, th [32]byte) []byte {
 // messageKeys are those of one stream: key (32) ‖ iv (12) ‖ commit (16).
 type messageKeys [60]byte
 
-func (k *sessionKeys) request(nonce, stamp string) (keys messageKeys) {
+func (k *sessionKeys) request(on wire.Version, nonce, stamp string) (keys messageKeys) {
 	var space [256]byte
-	k.requests.Expand(keys[:], fields(space[:0]).text("sealway/3 request").text(nonce).text(stamp))
+	k.requests.Expand(keys[:], fields(space[:0]).label(on, "request").text(nonce).text(stamp))
 	return keys
 }
 
-func (k *sessionKeys) answer(requestNonce, nonce string) (keys messageKeys) {
+func (k *sessionKeys) answer(on wire.Version, requestNonce, nonce string) (keys messageKeys) {
 	var space [512]byte
-	k.answers.Expand(keys[:], fields(space[:0]).text("sealway/3 answer").text(requestNonce).text(nonce))
+	k.answers.Expand(keys[:], fields(space[:0]).label(on, "answer").text(requestNonce).text(nonce))
 	return keys
 }
 
 // Line is method and target (path and query) of a request, as sent.
 type Line struct{ Method, Target string }
 
-func requestContext(line Line, contentType, stamp, nonce, id string) [32]byte {
-	var space [512]byte
-	return sha256.Sum256(fields(space[:0]).text("sealway/3 request context").text(line.Method).text(line.Target).text(contentType).
-		text(stamp).text(nonce).text(id))
+// binding names the keys of a message: its wire, and the session's id or on wire 4 the key's name.
+type binding struct {
+	version wire.Version
+	id      string
 }
 
-func answerContext(status int, line Line, contentType, stamp, nonce, id string) [32]byte {
+func (b binding) kid() string { return b.version.KidPrefix() + b.id }
+
+// headers has room for one more.
+func (b binding) headers(idempotencyKey string) wire.HeaderList {
+	return append(make(wire.HeaderList, 0, 4), wire.Header{Name: wire.HeaderSeal, Value: strconv.Itoa(int(b.version))}, wire.Header{Name: wire.HeaderKid, Value: b.kid()},
+		wire.Header{Name: wire.HeaderIdempotencyKey, Value: idempotencyKey})
+}
+
+func (b binding) requestContext(line Line, contentType, stamp, nonce string) [32]byte {
 	var space [512]byte
-	return sha256.Sum256(fields(space[:0]).text("sealway/3 answer context").number(uint64(status)).text(line.Method).text(line.Target).
-		text(contentType).text(stamp).text(nonce).text(id))
+	return sha256.Sum256(fields(space[:0]).label(b.version, "request context").text(line.Method).text(line.Target).text(contentType).
+		text(stamp).text(nonce).text(b.id))
+}
+
+func (b binding) answerContext(status int, line Line, contentType, stamp, nonce string) [32]byte {
+	var space [512]byte
+	return sha256.Sum256(fields(space[:0]).label(b.version, "answer context").number(uint64(status)).text(line.Method).text(line.Target).
+		text(contentType).text(stamp).text(nonce).text(b.id))
 }
 
 func clockMAC(keys *sessionKeys, nonce, stamp string, serverTimeMs uint64) []byte {

@@ -383,7 +383,7 @@ func playNativeProblem(t *testing.T, v *vNativeProblem) {
 	if err := json.Unmarshal([]byte(v.Body), &told); err != nil {
 		t.Fatal(err)
 	}
-	problem := session.ParseProblem(told.Status, []byte(v.Body))
+	problem := session.ParseProblem(told.Status, []byte(v.Body), false)
 	if problem == nil {
 		t.Fatal("no problem")
 	}

@@ -88,7 +88,16 @@ const (
 	Wire1 Version = 1
 	Wire2 Version = 2
 	Wire3 Version = 3
+	Wire4 Version = 4
 )
+
+// KidPrefix is the beginning of X-Kid, before a session id or, on wire 4, before the name of a key.
+func (v Version) KidPrefix() string {
+	if v == Wire4 {
+		return "hpke:"
+	}
+	return "session:"
+}
 
 // VersionOf tells wires 1 and 2 apart: wire 1 has X-Nonce and no X-Idempotency-Key.
 func VersionOf(headers Headers) Version {

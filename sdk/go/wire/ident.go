@@ -77,6 +77,16 @@ func CheckAnswerNonce(nonce string, lenMin int) error {
 	return nil
 }
 
+// IsProblemNonce says whether a nonce is well-formed and of a sealed problem of wire 4. spec/one-shot.md#the-answer
+func IsProblemNonce(nonce string) bool {
+	return nonceWellFormed(nonce, NativeNonceLenMin) && strings.HasPrefix(nonce, "p-")
+}
+
+// ValidPSKID says whether it is 1 to 64 bytes of 0x21 to 0x7e.
+func ValidPSKID(id string) bool {
+	return id != "" && len(id) <= PSKIDLenMax && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' })
+}
+
 // SplitIdempotencyKey gives timestamp and nonce: two non-empty parts and one dot.
 func SplitIdempotencyKey(key string) (stamp, nonce string, err error) {
 	stamp, nonce, found := strings.Cut(key, ".")
@@ -121,11 +131,11 @@ func lowerHex(text string) bool {
 }
 
 // Kid returns the X-Kid of a session's messages.
-func Kid(sessionID string) string { return "session:" + sessionID }
+func Kid(sessionID string) string { return Wire3.KidPrefix() + sessionID }
 
 // SessionIDOfKid takes the prefix off. What is left may be malformed: such a session is unknown.
 func SessionIDOfKid(kid string) (string, error) {
-	id, found := strings.CutPrefix(kid, "session:")
+	id, found := strings.CutPrefix(kid, Wire3.KidPrefix())
 	if !found {
 		return "", Refuse(CodeKidPrefix)
 	}

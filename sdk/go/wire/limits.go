@@ -1,6 +1,6 @@
 package wire
 
-// Bounds of spec/session.md#limits and spec/session-3.md#limits, in bytes unless a name says otherwise.
+// Bounds of spec/session.md#limits, spec/session-3.md#limits and spec/one-shot.md#limits, in bytes unless a name says otherwise.
 const (
 	KeyLen            = 32
 	IVLen             = 12
@@ -20,7 +20,9 @@ const (
 	SealedBodyMax     = 1 << 20 // unless a route says otherwise
 	AnonBodyMax       = 4 << 10
 	AuthorityBodyMax  = 64 << 10
-	ProblemLenMax     = 64 << 10
+	ProblemLenMax     = 96 << 10
+	KeySetLenMax      = 64 << 10
+	PSKIDLenMax       = 64
 	SuitesMax         = 8
 	SuiteNameLenMax   = 32
 	ProofLenMax       = 8 << 10
