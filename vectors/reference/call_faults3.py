@@ -76,8 +76,8 @@ def context_faults(base: Call, no):
     prk = replace(base, session=replace(base.session, keys=Keys(fixed("wire 3/another prk"))))
     no("key-other-session", "Sealed under another session's keys.", "unsealable", prk.stream)
     swapped = base.session.keys.s2c if base.status is None else base.session.keys.c2s
-    keys = (stream3.request_keys(swapped, base.nonce, base.stamp) if base.status is None
-            else stream3.answer_keys(swapped, base.asked, base.nonce))
+    keys = (stream3.request_keys(swapped, base.nonce, base.stamp, base.wire) if base.status is None
+            else stream3.answer_keys(swapped, base.asked, base.nonce, base.wire))
     no("key-other-direction", "Sealed under the other direction's key.", "unsealable",
        stream3.seal_stream(keys, base.context, base.plain))
 

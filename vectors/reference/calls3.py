@@ -56,6 +56,7 @@ class Call:
     session: checks3.Session = SESSION
     lies: tuple = ()  # other parts of the context than the message's own
     block: bytes | None = None  # other bytes for the inner headers
+    wire: int = 3
 
     def with_(self, **changes) -> "Call":
         return replace(self, **changes)
@@ -64,13 +65,13 @@ class Call:
     def keys(self):
         keys = self.session.keys
         if self.status is None:
-            return stream3.request_keys(keys.c2s, self.nonce, self.stamp)
-        return stream3.answer_keys(keys.s2c, self.asked, self.nonce)
+            return stream3.request_keys(keys.c2s, self.nonce, self.stamp, self.wire)
+        return stream3.answer_keys(keys.s2c, self.asked, self.nonce, self.wire)
 
     @property
     def context(self) -> bytes:
         parts = dict(method=self.method, path=self.path, content_type=self.content_type or "", timestamp=self.stamp,
-                     nonce=self.nonce, session_id=self.session.id)
+                     nonce=self.nonce, session_id=self.session.id, wire=self.wire)
         if self.status is None:
             return stream3.request_context(**(parts | dict(self.lies)))
         return stream3.answer_context(**({"status": self.status} | parts | dict(self.lies)))
@@ -89,7 +90,7 @@ class Call:
         return self.keys[2] + b"".join(self.sealed)
 
     def headers(self, stream: bytes | None = None) -> list[list[str]]:
-        out = [["X-Seal", "3"], ["X-Kid", self.session.kid], ["X-Idempotency-Key", f"{self.stamp}.{self.nonce}"]]
+        out = [["X-Seal", str(self.wire)], ["X-Kid", self.session.kid], ["X-Idempotency-Key", f"{self.stamp}.{self.nonce}"]]
         if self.content_type is not None:
             out.append(["Content-Type", self.content_type])
         if self.in_header:

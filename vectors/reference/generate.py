@@ -20,6 +20,7 @@ import inits3
 import keys3
 import mle_cases
 import mle_faults
+import one_shot_cases
 import route_cases
 import rows
 import schema
@@ -33,13 +34,16 @@ SESSION3_SPEC = {"init3": "init", "renew3": "renew-and-end", "init3-refused": "i
                  "request3": "sealed-requests", "request3-refused": "sealed-requests", "answer3": "sealed-answers",
                  "answer3-refused": "sealed-answers", "key-set3": "identity-keys", "key-set3-refused": "identity-keys",
                  "problem3": "problems", "headers3": "sealed-requests"}
+ONE_SHOT_SPEC = {"request4": "the-request", "request4-refused": "steps-of-the-server", "answer4": "the-answer", "answer4-refused": "the-answer",
+                 "key-document4": "the-key-document", "key-document4-refused": "the-key-document", "psk4": "pre-shared-keys",
+                 "problem4": "problems"}
 STORE_SPEC = {"row": "sessions", "row-old": "rows-of-earlier-releases", "row-refused": "sessions"}
 MLE_SPEC = {"mle-open": "opening", "mle-refused": "refusals"}
 ROUTES_SPEC = {"routes": "decision", "routes-rejected": "rules"}
 # Folder, page of the spec, and the section of each type.
 FOLDERS = {"session": ("session.md", SPEC), "session3": ("session-3.md", SESSION3_SPEC), "channel": ("channel.md", CHANNEL_SPEC),
            "store": ("redis-store.md", STORE_SPEC), "routes": ("routes.md", ROUTES_SPEC),
-           "mle": ("mle.md", MLE_SPEC)}
+           "mle": ("mle.md", MLE_SPEC), "one-shot": ("one-shot.md", ONE_SHOT_SPEC)}
 
 
 def text(value) -> str:
@@ -67,7 +71,7 @@ def scenarios() -> dict[str, dict]:
     route_cases.add_all(add)
     mle_cases.add_all(add)
     mle_faults.add_all(add)
-    for part in (inits3, init_faults3, calls3, call_faults3, keys3, headers3):
+    for part in (inits3, init_faults3, calls3, call_faults3, keys3, headers3, one_shot_cases):
         part.add_all(add)
     return found
 

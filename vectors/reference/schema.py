@@ -2,6 +2,7 @@
 
 import mle
 import schema3
+import schema4
 
 CODES = ["header_missing", "header_invalid", "idempotency_key_shape", "nonce_invalid", "nonce_reserved",
          "timestamp_invalid", "timestamp_outside_window", "kid_prefix", "session_unknown", "session_expired",
@@ -159,12 +160,17 @@ OPTIONAL = {"mle-open": {"generic": ref("generic")}, "mle-refused": {"generic": 
 DEFS3, TYPES3 = schema3.of(obj, TEXT, MS, FLAG)
 DEFS |= DEFS3
 TYPES |= TYPES3
+DEFS4, TYPES4 = schema4.of(obj, TEXT, MS, FLAG, TYPES3)
+DEFS |= DEFS4
+TYPES |= TYPES4
 
 
 def page(name: str) -> str:
     """The page of the spec that a type is about."""
     if name in TYPES3:
         return "session-3"
+    if name in TYPES4:
+        return "one-shot"
     if name.startswith("row"):
         return "redis-store"
     if name.startswith("routes"):

@@ -1,4 +1,4 @@
-"""Streams, frames and inner headers of spec/session-3.md, and the keys and contexts of requests and answers."""
+"""Streams, frames and inner headers of spec/session-3.md, and the keys and contexts of requests and answers of wires 3 and 4."""
 
 import hmac
 import re
@@ -19,26 +19,28 @@ FORBIDDEN = {b"content-length", b"transfer-encoding", b"host", b"expect", b"te",
 
 # --- Keys and contexts ---
 
-def request_keys(c2s: bytes, nonce: str, timestamp: str) -> tuple[bytes, bytes, bytes]:
+def request_keys(c2s: bytes, nonce: str, timestamp: str, wire: int = 3) -> tuple[bytes, bytes, bytes]:
     """Key, IV and commit."""
-    out = expand(c2s, field("sealway/3 request") + field(nonce) + field(timestamp), 60)
+    out = expand(c2s, field(f"sealway/{wire} request") + field(nonce) + field(timestamp), 60)
     return out[:32], out[32:44], out[44:]
 
 
-def answer_keys(s2c: bytes, request_nonce: str, nonce: str) -> tuple[bytes, bytes, bytes]:
-    out = expand(s2c, field("sealway/3 answer") + field(request_nonce) + field(nonce), 60)
+def answer_keys(s2c: bytes, request_nonce: str, nonce: str, wire: int = 3) -> tuple[bytes, bytes, bytes]:
+    out = expand(s2c, field(f"sealway/{wire} answer") + field(request_nonce) + field(nonce), 60)
     return out[:32], out[32:44], out[44:]
 
 
-def request_context(method: str, path: str, content_type: str, timestamp: str, nonce: str, session_id: str) -> bytes:
-    return sha256(field("sealway/3 request context") + field(method) + field(path) + field(content_type) + field(timestamp)
+def request_context(method: str, path: str, content_type: str, timestamp: str, nonce: str, session_id: str,
+                    wire: int = 3) -> bytes:
+    """On wire 4 the key name takes the place of the session id, here and below."""
+    return sha256(field(f"sealway/{wire} request context") + field(method) + field(path) + field(content_type) + field(timestamp)
                   + field(nonce) + field(session_id))
 
 
 def answer_context(status: int, method: str, path: str, content_type: str, timestamp: str, nonce: str,
-                   session_id: str) -> bytes:
+                   session_id: str, wire: int = 3) -> bytes:
     """Timestamp and nonce are the answer's own."""
-    return sha256(field("sealway/3 answer context") + number(status) + field(method) + field(path) + field(content_type)
+    return sha256(field(f"sealway/{wire} answer context") + number(status) + field(method) + field(path) + field(content_type)
                   + field(timestamp) + field(nonce) + field(session_id))
 
 
