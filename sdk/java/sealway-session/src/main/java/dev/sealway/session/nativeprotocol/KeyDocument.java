@@ -1,5 +1,6 @@
 package dev.sealway.session.nativeprotocol;
 
+import dev.sealway.crypto.Kem;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.ProtocolException;
@@ -8,6 +9,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
 
 /** A service's published keys for requests without a session. Without a root's signature it proves nothing.
  * {@code spec/one-shot.md#the-key-document}. */
@@ -24,8 +26,7 @@ public final class KeyDocument {
 
     /** A key and its times, milliseconds of the epoch. Clients use it before {@code useUntilMs}, servers accept it before {@code notAfterMs}. */
     public record Key(KeyConfig config, long notBeforeMs, long useUntilMs, long notAfterMs) {
-        /** Returns true if a client uses the key at this time. */
-        public boolean isInUse(long atMs) {
+        boolean isInUse(long atMs) {
             return notBeforeMs <= atMs && atMs < useUntilMs;
         }
     }
@@ -77,6 +78,19 @@ public final class KeyDocument {
     /** Returns the keys, the one that the service prefers first, also those of KEMs that this library does not know. */
     public List<Key> keys() {
         return keys;
+    }
+
+    /** Returns the first key that is in use at a time, or null.
+     *
+     * @param kems that the client allows and has
+     * @param trusted decides if the client trusts a key */
+    public KeyConfig choose(long atMs, Set<Kem> kems, Predicate<KeyConfig> trusted) {
+        for (Key key : keys) {
+            if (key.isInUse(atMs) && kems.contains(key.config().kem()) && trusted.test(key.config())) {
+                return key.config();
+            }
+        }
+        return null;
     }
 
     /** Checks that a pinned root signed the document, and that it is not over or older than one before.

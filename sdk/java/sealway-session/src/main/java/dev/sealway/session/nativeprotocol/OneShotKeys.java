@@ -3,6 +3,7 @@ package dev.sealway.session.nativeprotocol;
 import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Hpke;
 import dev.sealway.crypto.KemSender;
+import dev.sealway.crypto.SecretBytes;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.ProtocolException;
 
@@ -12,8 +13,12 @@ public final class OneShotKeys extends RequestKeys {
     private static final int PSK_LEN = 32;
     private static final byte[] NO_ID = {};
 
-    private OneShotKeys(String name, Hpke.Exporter exporter, byte[] prefix) {
-        super(Protocol.ONE_SHOT, name, exporter.export(Protocol.ONE_SHOT.label("c2s")), exporter.export(Protocol.ONE_SHOT.label("s2c")), prefix);
+    /** Takes given secrets, for vectors.
+     *
+     * @param name of the service's key
+     * @param prefix of the stream: mode, length of the id of the PSK, that id, and the encapsulation */
+    public OneShotKeys(String name, SecretBytes c2s, SecretBytes s2c, byte[] prefix) {
+        super(Protocol.ONE_SHOT, name, c2s, s2c, prefix);
     }
 
     /** Agrees the keys of one request.
@@ -30,7 +35,8 @@ public final class OneShotKeys extends RequestKeys {
         KemSender.Encapsulated made = sender.encapsulate(key.publicKey());
         byte[] mode = {(byte) (psk == null ? 0 : 1), (byte) id.length};
         try (Hpke.Exporter exporter = Hpke.setup(key.kem(), made.secret(), info(key.name(), id), psk)) {
-            return new OneShotKeys(key.name(), exporter, Bytes.join(mode, id, made.enc()));
+            return new OneShotKeys(key.name(), exporter.export(Protocol.ONE_SHOT.label("c2s")), exporter.export(Protocol.ONE_SHOT.label("s2c")),
+                    Bytes.join(mode, id, made.enc()));
         }
     }
 
