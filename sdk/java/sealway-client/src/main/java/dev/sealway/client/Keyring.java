@@ -118,7 +118,7 @@ final class Keyring {
     }
 
     private void take(KeySet given) {
-        history.take(given.issuedMs(), given::verify);
+        history.take(given.issuedMs(), System.currentTimeMillis(), given::verify);
         set = given;
     }
 

@@ -15,7 +15,11 @@ public sealed class ProblemException extends SealwayException permits KeyRetired
     private static final int CODE_MAX = 64;
     private static final Set<Integer> PASSING = Set.of(429, 502, 503, 504);
     private static final Set<String> MENDED = Set.of("session_expired", "clock_skew");
+    /** Codes of wire 4 that stand under the seal. */
+    private static final Set<String> SEALED = Set.of("clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable",
+            "upstream_timeout");
     private static final String UNKNOWN = " The outcome of the request is unknown";
+    private static final String NEXT = "; the next call works.";
     private final transient Facts facts;
     private final int status;
     private final String code;
@@ -46,23 +50,20 @@ public sealed class ProblemException extends SealwayException permits KeyRetired
      *
      * @param problem or null */
     static ProblemException of(Stage stage, String host, int status, String code, Problem problem) {
-        return typed(facts(stage, host, status, code, problem, false));
+        String outcome = stage != Stage.CALL || problem == null ? "" : UNKNOWN + (MENDED.contains(code) ? NEXT : ".");
+        return typed(new Facts(stage, host, isPassing(stage, status), status, clean(code), problem, false, event(status) + outcome));
     }
 
-    /** Returns the error for a problem that opened. */
-    static ProblemException sealed(String host, Problem problem) {
-        return typed(facts(Stage.CALL, host, problem.status(), problem.code(), problem, true));
+    /** Returns the error for a problem of wire 4. One that is sealed and should not be, or the other way, means nothing: its code gives no type. */
+    static ProblemException oneShot(String host, Problem problem, boolean isSealed) {
+        boolean isInPlace = SEALED.contains(problem.code()) == isSealed;
+        String outcome = UNKNOWN + (isInPlace && problem.code().equals("clock_skew") ? NEXT : ".");
+        Facts facts = new Facts(Stage.CALL, host, false, problem.status(), clean(problem.code()), problem, isSealed, event(problem.status()) + outcome);
+        return isInPlace ? typed(facts) : new ProblemException(facts);
     }
 
-    /** Returns the error for a problem whose code means nothing in this place. */
-    static ProblemException misplaced(String host, Problem problem, boolean isSealed) {
-        return new ProblemException(facts(Stage.CALL, host, problem.status(), problem.code(), problem, isSealed));
-    }
-
-    private static Facts facts(Stage stage, String host, int status, String code, Problem problem, boolean isSealed) {
-        String outcome = stage != Stage.CALL || problem == null ? "" : UNKNOWN + (MENDED.contains(code) ? "; the next call works." : ".");
-        return new Facts(stage, host, isPassing(stage, status), status, clean(code), problem, isSealed,
-                "the service answered with status " + status + "." + outcome);
+    private static String event(int status) {
+        return "the service answered with status " + status + ".";
     }
 
     /** Returns the error for an answer without one. */

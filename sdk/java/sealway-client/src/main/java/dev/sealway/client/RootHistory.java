@@ -48,10 +48,12 @@ final class RootHistory {
 
     /** Accepts a list that passes its checks, and keeps its time of issue.
      *
+     * @param own its time of issue, milliseconds of the epoch
+     * @param nowMs this machine's clock
      * @throws ProtocolException the code of the check that failed */
-    void take(long own, Check check) {
+    void take(long own, long nowMs, Check check) {
         try {
-            check.verify(root.key(), System.currentTimeMillis(), issuedMs);
+            check.verify(root.key(), nowMs, issuedMs);
         } catch (ProtocolException refused) {
             throw new ProtocolException(refused.reason(), refused.field(), "another service or an impostor answered: its list of keys is not the one"
                     + " that the root signed last, or is over by this machine's clock.");

@@ -116,7 +116,7 @@ final class SealedCalls<U extends KeyUse> {
     }
 
     private static ProblemException problem(String host, int status, byte[] body) {
-        return ProtocolException.locate(Stage.CALL, host, () -> ProblemException.sealed(host, NativeCall.problem(status, body)));
+        return ProtocolException.locate(Stage.CALL, host, () -> ProblemException.oneShot(host, NativeCall.problem(status, body), true));
     }
 
     private static NativeCall.Opening opening(NativeCall call, Transport.StreamAnswer answer, String host) {

@@ -3,6 +3,7 @@ package dev.sealway.client;
 import dev.sealway.client.Transport.Deadline;
 import dev.sealway.session.nativeprotocol.FrameOpener;
 import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
@@ -18,7 +19,6 @@ import java.util.Deque;
  *
  * <p>{@code read} throws a {@link SealwayException} if the body ends early or its next part is late. */
 public final class SealedStream extends InputStream {
-    private static final int PROBLEM_MAX = 65_536;
     private static final long TICK_NANOS = 250_000_000;
     private final String host;
     private final int status;
@@ -79,7 +79,7 @@ public final class SealedStream extends InputStream {
             }
         });
         try (body) {
-            return body.readNBytes(PROBLEM_MAX);
+            return body.readNBytes(Problem.BYTES_MAX + 1);
         } catch (IOException broken) {
             throw Transport.failure(Stage.CALL, host, broken);
         } finally {

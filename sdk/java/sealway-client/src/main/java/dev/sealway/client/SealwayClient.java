@@ -82,21 +82,27 @@ public final class SealwayClient implements AutoCloseable {
      * @throws SealwayException if there is no answer that opens
      */
     public SealedAnswer send(SealedRequest request) {
-        Deadline deadline = deadline(request);
+        Deadline deadline = deadline(request, settings.totalTimeout());
         return sessions == null ? compat.call(request, deadline) : sessions.calls().call(request, deadline);
     }
 
-    private Deadline deadline(SealedRequest request) {
+    /** Returns the end of a call's time: its own, or that of the client. */
+    static Deadline deadline(SealedRequest request, Duration total) {
         Options.present(request, "request", "SealedRequest.get makes one");
-        return Deadline.in(request.totalTimeout() == null ? settings.totalTimeout() : request.totalTimeout());
+        return Deadline.in(request.totalTimeout() == null ? total : request.totalTimeout());
     }
 
     /** Sends a request on a virtual thread; see {@link #send}. Cancelling the future cancels the call. */
     public CompletableFuture<SealedAnswer> sendAsync(SealedRequest request) {
+        return async(() -> send(request));
+    }
+
+    /** Makes a call on a virtual thread, which a cancelled future interrupts. */
+    static CompletableFuture<SealedAnswer> async(Supplier<SealedAnswer> call) {
         CompletableFuture<SealedAnswer> out = new CompletableFuture<>();
         Thread thread = Thread.ofVirtual().start(() -> {
             try {
-                out.complete(send(request));
+                out.complete(call.get());
             } catch (RuntimeException failed) {
                 out.completeExceptionally(failed);
             }
@@ -126,7 +132,7 @@ public final class SealwayClient implements AutoCloseable {
         if (sessions == null) {
             throw new UsageException("wire is 1 or 2, which have no streams: call send, or build the client for Wire.NATIVE");
         }
-        return sessions.calls().stream(request, body, deadline(request));
+        return sessions.calls().stream(request, body, deadline(request, settings.totalTimeout()));
     }
 
     /** Returns true if a URL is of the service's origin: scheme, host and port. */

@@ -2,6 +2,7 @@ package dev.sealway.session.nativeprotocol;
 
 import dev.sealway.crypto.Kem;
 import dev.sealway.wire.Code;
+import dev.sealway.wire.Forms;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.ProtocolException;
 import java.nio.charset.StandardCharsets;
@@ -60,8 +61,8 @@ public final class KeyDocument {
         Set<String> names = new HashSet<>();
         for (Object each : listed) {
             Members key = Members.of(each, "keys");
-            Key read = new Key(KeyConfig.read(key.base64("config", -1)), key.number("not_before_ms", RootSeal.TIME_MAX),
-                    key.number("use_until_ms", RootSeal.TIME_MAX), key.number("not_after_ms", RootSeal.TIME_MAX));
+            Key read = new Key(KeyConfig.read(key.base64("config", -1)), key.number("not_before_ms", Forms.TIME_MAX_MS),
+                    key.number("use_until_ms", Forms.TIME_MAX_MS), key.number("not_after_ms", Forms.TIME_MAX_MS));
             if (read.useUntilMs() < read.notBeforeMs() || read.notAfterMs() < read.useUntilMs() || !names.add(read.config().name())) {
                 throw new ProtocolException(Code.FIELD_INVALID, "keys");
             }
@@ -75,6 +76,11 @@ public final class KeyDocument {
         return seal.issuedMs();
     }
 
+    /** Returns true if the document is over at this time, milliseconds of the epoch. */
+    public boolean isOver(long atMs) {
+        return atMs >= seal.expiresMs();
+    }
+
     /** Returns the keys, the one that the service prefers first, also those of KEMs that this library does not know. */
     public List<Key> keys() {
         return keys;
@@ -86,7 +92,7 @@ public final class KeyDocument {
      * @param trusted decides if the client trusts a key */
     public KeyConfig choose(long atMs, Set<Kem> kems, Predicate<KeyConfig> trusted) {
         for (Key key : keys) {
-            if (key.isInUse(atMs) && kems.contains(key.config().kem()) && trusted.test(key.config())) {
+            if (key.isInUse(atMs) && key.config().kem() != null && kems.contains(key.config().kem()) && trusted.test(key.config())) {
                 return key.config();
             }
         }

@@ -19,11 +19,10 @@ record RootSeal(long issuedMs, long expiresMs, String rootKeyId, byte[] signatur
     static final int BYTES_MAX = 65_536;
     /** Bound on the number of its keys. */
     static final int KEYS_MAX = 16;
-    static final long TIME_MAX = 999_999_999_999_999L;
 
     static RootSeal read(Members members) {
-        long issuedMs = members.number("issued_ms", TIME_MAX);
-        long expiresMs = members.number("expires_ms", TIME_MAX);
+        long issuedMs = members.number("issued_ms", Forms.TIME_MAX_MS);
+        long expiresMs = members.number("expires_ms", Forms.TIME_MAX_MS);
         String root = members.has("root_key_id") ? members.text("root_key_id", Forms::isKeyId) : null;
         byte[] signature = members.has("root_signature") ? members.base64("root_signature", P256.SIGNATURE_LEN) : null;
         if ((root == null) != (signature == null)) {
