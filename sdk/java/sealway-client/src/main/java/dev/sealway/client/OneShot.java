@@ -24,7 +24,7 @@ import java.util.function.Consumer;
 
 /** Seals single requests to a public key of a service, without a session: wire 4, {@code spec/one-shot.md}. Safe for use by any number of threads.
  *
- * <p>Whoever calls more than once in a minute should use a {@link SealwayClient}: a session is cheaper, and has forward secrecy.
+ * <p>For more than one call in a minute use a {@link SealwayClient}: a session is cheaper, and has forward secrecy.
  *
  * <p>Errors are those of {@link SealwayClient}, and {@link KeyRetiredException}, {@link ReplayedException}, {@link ClockSkewException} and
  * {@link dev.sealway.wire.TruncatedException} among them. */
