@@ -110,6 +110,8 @@ final class OneShotService implements AutoCloseable {
     volatile Object retiredDocument;
     volatile boolean isRootHidden;
     final List<Request> requests = new CopyOnWriteArrayList<>();
+    /** Sealed requests that came, opened or not. */
+    final AtomicInteger calls = new AtomicInteger();
     final AtomicInteger served = new AtomicInteger();
     final AtomicInteger fetches = new AtomicInteger();
     final CountDownLatch firstPiece = new CountDownLatch(1);
@@ -181,6 +183,7 @@ final class OneShotService implements AutoCloseable {
     }
 
     private void call(HttpExchange exchange) throws IOException {
+        calls.incrementAndGet();
         HeaderList headers = FakeService.headers(exchange);
         String kid = headers.required("X-Kid");
         ServiceKey key = keys.stream().filter(each -> each.kid().equals(kid)).findFirst().orElse(null);

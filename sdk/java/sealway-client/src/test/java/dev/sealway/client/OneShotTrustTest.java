@@ -126,6 +126,7 @@ class OneShotTrustTest {
         service.keys = List.of(next);
         service.issuedMs++;
         service.requests.clear();
+        service.calls.set(0);
         return next;
     }
 
@@ -135,12 +136,13 @@ class OneShotTrustTest {
             ServiceKey next = retire(client);
             assertEquals(200, client.send(GET).status());
             assertEquals(next.kid(), used());
+            assertEquals(2, service.calls.get());
             ServiceKey third = retire(client);
             KeyRetiredException refused = assertThrows(KeyRetiredException.class, () -> client.send(POST));
             assertEquals(List.of(third.kid()), refused.keys());
             assertFalse(refused.retryable() || refused.isSealed());
             assertTrue(refused.getMessage().contains("outcome of the request is unknown"), refused.getMessage());
-            assertEquals(0, service.requests.size());
+            assertEquals(1, service.calls.get());
             client.send(POST);
             assertEquals(third.kid(), used());
             retire(client);
@@ -158,7 +160,9 @@ class OneShotTrustTest {
             Map<String, Object> stale = service.document();
             service.keys = List.of();
             service.retiredDocument = stale;
+            service.calls.set(0);
             assertThrows(KeyRetiredException.class, () -> client.send(GET));
+            assertEquals(2, service.calls.get());
         }
     }
 
@@ -178,10 +182,10 @@ class OneShotTrustTest {
                 };
                 List<ServiceKey> genuine = service.keys;
                 service.keys = List.of(ServiceKey.generate(Kem.X25519));
-                service.requests.clear();
+                service.calls.set(0);
                 KeyRetiredException refused = assertThrows(KeyRetiredException.class, () -> client.send(GET));
                 assertEquals(fault, ((SealwayException) refused.getSuppressed()[0]).code());
-                assertEquals(0, service.requests.size());
+                assertEquals(1, service.calls.get());
                 // What was taken before still counts.
                 service.keys = genuine;
                 client.send(POST);
@@ -200,7 +204,7 @@ class OneShotTrustTest {
                 assertEquals(List.of(next.kid()), refused.keys());
                 assertEquals(Stage.CALL, refused.stage());
                 assertTrue(refused.getMessage().contains(next.kid()) && refused.getMessage().contains("(option `trust`)"), refused.getMessage());
-                assertEquals(0, service.requests.size());
+                assertEquals(1, service.calls.get());
             }
         }
         // The key of another pinned kid is found by the next call.
