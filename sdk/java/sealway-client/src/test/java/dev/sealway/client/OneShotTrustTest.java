@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.client.OneShotService.ServiceKey;
 import dev.sealway.crypto.Kem;
+import dev.sealway.session.nativeprotocol.KeyDocument;
+import dev.sealway.wire.Json;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Stage;
@@ -14,13 +16,18 @@ import dev.sealway.wire.UsageException;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
+import java.security.SecureRandom;
+import java.time.Duration;
 import java.time.Instant;
+import java.time.InstantSource;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -256,6 +263,28 @@ class OneShotTrustTest {
         try (OneShot client = with(OneShotTrust.root(service.rootText(), store)).build()) {
             client.send(GET);
         }
+    }
+
+    /** The service's document as a client reads it. */
+    private Object received() {
+        return Json.parse(Json.write(service.document()).getBytes());
+    }
+
+    @Test
+    void ofTwoDocumentsAtATimeTheLaterOneStays() {
+        Object older = received();
+        ServiceKey next = ServiceKey.generate(Kem.P256);
+        service.keys = List.of(next);
+        service.issuedMs = 2;
+        Object newer = received();
+        AtomicReference<OneShotKeyring> keyring = new AtomicReference<>();
+        CallSettings settings = new CallSettings(service.url(), Duration.ZERO, Duration.ZERO, metrics -> { }, new SecureRandom(), InstantSource.system());
+        keyring.set(new OneShotKeyring(OneShotTrust.root(service.rootText()), Set.of(Kem.values()), settings, deadline -> {
+            // A problem brings the newer document while the older one is on its way.
+            assertTrue(keyring.get().retired(newer, ProblemException.of(Stage.CALL, "a.example:443", 409, new byte[0])));
+            return KeyDocument.of(older);
+        }));
+        assertEquals(next.kid(), keyring.get().key(Transport.Deadline.in(Duration.ofMinutes(1))).kid());
     }
 
     private static void assertNames(String option, Executable made) {
