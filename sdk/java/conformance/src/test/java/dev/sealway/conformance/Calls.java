@@ -33,7 +33,7 @@ final class Calls {
     private Calls() {
     }
 
-    private static byte[] sealed(FrameSealer sealer, HeaderList inner, List<byte[]> frames) {
+    static byte[] sealed(FrameSealer sealer, HeaderList inner, List<byte[]> frames) {
         byte[] out = {};
         for (int at = 0; at < frames.size(); at++) {
             byte[] plain = at == 0 ? Bytes.join(InnerHeaders.encode(inner), frames.get(0)) : frames.get(at);
@@ -42,7 +42,7 @@ final class Calls {
         return out;
     }
 
-    private static void assertSealed(Scenario expected, HeaderList headers, String contentType, byte[] stream) {
+    static void assertSealed(Scenario expected, HeaderList headers, String contentType, byte[] stream) {
         if (contentType == null && expected.headers().has("X-Sealed")) {
             List<dev.sealway.wire.Header> all = new java.util.ArrayList<>(headers.list());
             all.add(new dev.sealway.wire.Header("X-Sealed", StrictBase64.encode(stream)));
@@ -66,12 +66,12 @@ final class Calls {
     }
 
     /** Key, IV, commitment and context are there to find a difference by; the first three are checked on their own. */
-    private static void assertFrameKeys(Scenario s, byte[] expanded) {
+    static void assertFrameKeys(Scenario s, byte[] expanded) {
         assertEquals(s.text("key_hex") + s.text("iv_hex") + s.text("commit_hex"), java.util.HexFormat.of().formatHex(expanded));
         assertEquals(64, s.text("context_hex").length());
     }
 
-    private static byte[] info(String... parts) {
+    static byte[] info(String... parts) {
         byte[] out = {};
         for (String part : parts) {
             byte[] bytes = part.getBytes(StandardCharsets.US_ASCII);

@@ -91,6 +91,13 @@ final class Scenario {
         return members.get(name);
     }
 
+    /** Passes members over that are of a side which this SDK does not have. */
+    void skip(String... names) {
+        for (String name : names) {
+            get(name);
+        }
+    }
+
     boolean has(String name) {
         return members.get(name) != null;
     }

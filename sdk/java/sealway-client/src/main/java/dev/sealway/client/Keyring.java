@@ -10,13 +10,11 @@ import dev.sealway.wire.Forms;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
-import dev.sealway.wire.UsageException;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
-import java.util.function.UnaryOperator;
 
 /** The identity keys of one service that a client trusts. */
 final class Keyring {
@@ -26,7 +24,7 @@ final class Keyring {
     private final String origin;
     private final Function<Deadline, KeySet> fetch;
     private final Map<String, byte[]> keys = new LinkedHashMap<>();
-    private Long issuedMs;
+    private final RootHistory history;
     /** Key set that the root signed last, or null. */
     private KeySet set;
 
@@ -38,21 +36,10 @@ final class Keyring {
         switch (trust) {
             case Trust.Pins pins -> pins.texts().stream().filter(text -> !Forms.isKeyId(text))
                     .forEach(text -> keys.putAll(decoded(List.of(text))));
-            case Trust.Root root -> issuedMs = number(load(root.store(), name(root)));
-            case Trust.FirstUse met -> keys.putAll(decoded(load(met.store(), origin)));
+            case Trust.Root root -> { }
+            case Trust.FirstUse met -> keys.putAll(decoded(RootHistory.load(met.store(), origin)));
         }
-    }
-
-    private static List<String> load(TrustStore store, String name) {
-        try {
-            return store.load(name);
-        } catch (RuntimeException unreadable) {
-            throw new UsageException("the trust store cannot be read: check its file and permissions", unreadable);
-        }
-    }
-
-    private UsageException damaged(Throwable cause) {
-        return new UsageException("the trust store's line of " + origin + " is damaged: remove it", cause);
+        this.history = trust instanceof Trust.Root root ? new RootHistory(root, origin, "root") : null;
     }
 
     private Map<String, byte[]> decoded(List<String> lines) {
@@ -60,23 +47,11 @@ final class Keyring {
         for (String base64 : lines) {
             byte[] key = StrictBase64.decode(base64);
             if (key == null) {
-                throw damaged(null);
+                throw RootHistory.damaged(origin, null);
             }
             out.put(Identity.keyId(key), key);
         }
         return out;
-    }
-
-    private Long number(List<String> lines) {
-        try {
-            return lines.isEmpty() ? null : Long.valueOf(lines.getFirst());
-        } catch (NumberFormatException damaged) {
-            throw damaged(damaged);
-        }
-    }
-
-    private String name(Trust.Root root) {
-        return origin + "#root:" + Identity.keyId(root.key());
     }
 
     /** Returns the {@code pinned_key_ids} of an init. */
@@ -113,7 +88,7 @@ final class Keyring {
                     keys.put(id, published);
                 }
             }
-            case Trust.Root root -> take(root, fetched);
+            case Trust.Root root -> take(fetched);
             case Trust.FirstUse met -> {
                 // There is nothing to trust yet but the signature with this very key, which is checked next.
                 LOG.log(System.Logger.Level.WARNING, "{0} is met for the first time: the service that answers is trusted from now on, by key {1}",
@@ -142,35 +117,15 @@ final class Keyring {
         return set == null ? keys.get(id) : set.signer(id, serverTimeMs, System.currentTimeMillis());
     }
 
-    private void take(Trust.Root root, KeySet given) {
-        try {
-            given.verify(root.key(), System.currentTimeMillis(), issuedMs);
-        } catch (ProtocolException refused) {
-            throw new ProtocolException(refused.reason(), refused.field(), "another service or an impostor answered: its key set is not the one that"
-                    + " the root signed last, or is over by this machine's clock.");
-        }
-        long own = given.issuedMs();
-        UnaryOperator<List<String>> newest = lines -> {
-            Long theirs = number(lines);
-            if (theirs != null && theirs > own) {
-                throw new ProtocolException(Code.KEY_UNTRUSTED, null, "another service or an impostor answered: its key set is older than one that the"
-                        + " root signed and another process accepted.");
-            }
-            return List.of(Long.toString(own));
-        };
-        if (issuedMs != null && issuedMs == own) {
-            newest.apply(root.store().load(name(root)));
-        } else {
-            save(root.store(), name(root), newest);
-        }
+    private void take(KeySet given) {
+        history.take(given.issuedMs(), System.currentTimeMillis(), given::verify);
         set = given;
-        issuedMs = own;
     }
 
     /** Takes the key set of a {@code key_retired}; true if a root signed it, so that the init can begin anew. */
     synchronized boolean retired(Object keySet) {
-        if (trust instanceof Trust.Root root && keySet != null) {
-            take(root, KeySet.of(keySet));
+        if (history != null && keySet != null) {
+            take(KeySet.of(keySet));
             return true;
         }
         return false;
@@ -209,7 +164,7 @@ final class Keyring {
         if (isFirst && !merged.containsKey(agreed.keyId())) {
             throw untrusted(agreed.keyId());
         }
-        save(met.store(), origin, lines -> {
+        RootHistory.save(met.store(), origin, lines -> {
             mergeTheirs(merged, decoded(lines), agreed.keyId());
             return merged.values().stream().map(StrictBase64::encode).toList();
         });
@@ -238,19 +193,6 @@ final class Keyring {
                 oldest.remove();
                 oldest = merged.keySet().iterator();
             }
-        }
-    }
-
-    /** Keeps lines. A failure to write is logged and ends no call, since the keys of this process are right either way. Keys of another process
-     * that this one does not trust end the call. */
-    private static void save(TrustStore store, String name, UnaryOperator<List<String>> change) {
-        try {
-            store.update(name, change);
-        } catch (ProtocolException untrusted) {
-            throw untrusted;
-        } catch (RuntimeException unwritable) {
-            LOG.log(System.Logger.Level.ERROR, "the keys of " + name + " could not be kept: the next start will not know them",
-                    unwritable);
         }
     }
 }

@@ -4,7 +4,7 @@ import dev.sealway.session.nativeprotocol.NativeSession;
 import java.time.InstantSource;
 
 /** A session of wire 3 in use, with the server's clock as far as it is known. Its keys are wiped after its last use. */
-final class LiveSession {
+final class LiveSession implements KeyUse {
     private static final long RENEW_BEFORE_MAX_MS = 60_000;
     private final NativeSession session;
     private final InstantSource day;
@@ -30,6 +30,11 @@ final class LiveSession {
         return session;
     }
 
+    @Override
+    public NativeSession keys() {
+        return session;
+    }
+
     CallMetrics metrics() {
         return metrics;
     }
@@ -49,7 +54,8 @@ final class LiveSession {
     }
 
     /** Returns the server's time: its last word, and the time since by a clock that never jumps. */
-    synchronized long stampMs() {
+    @Override
+    public synchronized long stampMs() {
         return serverMs + (System.nanoTime() - atNanos) / 1_000_000;
     }
 
@@ -68,7 +74,8 @@ final class LiveSession {
         return true;
     }
 
-    synchronized void release() {
+    @Override
+    public synchronized void release() {
         users--;
         wipe();
     }

@@ -5,36 +5,30 @@ import dev.sealway.client.Transport.Outgoing;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.nativeprotocol.Agreement;
 import dev.sealway.session.nativeprotocol.ClientShare;
-import dev.sealway.session.nativeprotocol.InnerHeaders;
 import dev.sealway.session.nativeprotocol.KeySet;
 import dev.sealway.session.nativeprotocol.NativeCall;
 import dev.sealway.session.nativeprotocol.NativeSession;
-import dev.sealway.session.nativeprotocol.Placement;
 import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
-import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Stage;
-import dev.sealway.wire.UsageException;
-import java.io.InputStream;
-import java.util.HexFormat;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 
 /** Sessions of one client on wire 3, one at a time, and calls in them. {@code spec/session-3.md}. */
-final class NativeSessions {
+final class NativeSessions implements KeySource<LiveSession> {
     private static final String INIT_PATH = "/v3/sessions";
     private static final HeaderList NO_HEADERS = HeaderList.of();
     private final Settings settings;
     private final Transport transport;
     private final Keyring keyring;
+    private final SealedCalls<LiveSession> calls;
     private final ReentrantLock lock = new ReentrantLock();
     private final AtomicReference<LiveSession> current = new AtomicReference<>();
 
@@ -42,21 +36,26 @@ final class NativeSessions {
         this.settings = settings;
         this.transport = transport;
         this.keyring = new Keyring(settings.trust(), settings.origin(), this::fetchKeys);
+        this.calls = new SealedCalls<>(settings.calls(), transport, this);
     }
 
-    /** The outcome of an exchange: an answer that opened, or an error. */
-    private record Outcome(SealedAnswer answer, NativeCall call, long elapsedMs, ProblemException error) {
+    SealedCalls<LiveSession> calls() {
+        return calls;
     }
 
-    /** Retries of one call, of which each happens once. */
-    private static final class Retries {
-        private boolean clock;
-        private boolean session;
+    @Override
+    public LiveSession acquire(Deadline deadline) {
+        return acquire(null, deadline);
+    }
+
+    @Override
+    public LiveSession renew(LiveSession used, boolean isClock, Deadline deadline) {
+        return isClock ? used : acquire(used, deadline);
     }
 
     /** Returns the session in use, which {@link LiveSession#release} gives back. A session that is about to end is renewed; a new one is agreed if
      * there is none, or none but {@code not}. Callers that come in the meantime wait for it. */
-    LiveSession acquire(LiveSession not, Deadline deadline) {
+    private LiveSession acquire(LiveSession not, Deadline deadline) {
         return ProtocolException.locate(Stage.AGREEMENT, settings.authorityHost(), () -> current(not, deadline));
     }
 
@@ -152,7 +151,7 @@ final class NativeSessions {
         }
         SealedRequest request = new SealedRequest("POST", INIT_PATH + "/" + before.session().id() + "/renew",
                 List.of(new Header("content-type", "application/json")), body, null);
-        Outcome outcome = exchange(Stage.AGREEMENT, before, request, deadline, new Laps());
+        SealedCalls.Outcome outcome = calls.exchange(Stage.AGREEMENT, settings.authorityUrl(), before, request, deadline, new Laps());
         if (outcome.error() != null) {
             throw outcome.error();
         }
@@ -169,8 +168,8 @@ final class NativeSessions {
         return KeySet.parse(answer.body());
     }
 
-    /** Returns the error for an answer to this method that is not sealed. */
-    static ProblemException rejection(Stage stage, String host, String method, int status, byte[] body) {
+    @Override
+    public ProblemException rejection(Stage stage, String host, String method, int status, byte[] body) {
         Problem problem = Problem.parse(status, body);
         if (problem == null && status == 401 && method.equals("HEAD")) {
             // An answer to HEAD has no body; for sealed requests this status has one reason. It proves nothing.
@@ -179,46 +178,10 @@ final class NativeSessions {
         return problem == null ? ProblemException.of(stage, host, status, body) : ProblemException.of(stage, host, status, problem.code(), problem);
     }
 
-    /** Makes a call whose body is there as a whole, and retries it where the spec allows. */
-    SealedAnswer call(SealedRequest request, Deadline deadline) {
-        Laps laps = new Laps();
-        Retries retries = new Retries();
-        LiveSession live = acquire(null, deadline);
-        try {
-            laps.skip();
-            while (true) {
-                Outcome outcome = exchange(Stage.CALL, live, request, deadline, laps);
-                if (outcome.error() == null) {
-                    settings.measured(outcome.answer().metrics());
-                    return outcome.answer();
-                }
-                LiveSession next = next(live, mend(live, outcome.call(), outcome.elapsedMs(), outcome.error()), retries, deadline);
-                if (next != live) {
-                    live.release();
-                    live = next;
-                }
-            }
-        } finally {
-            live.release();
-        }
-    }
-
-    /** Returns the session in which a rejected call is retried.
-     *
-     * @throws ProblemException the rejection, if the call is not retried */
-    private LiveSession next(LiveSession live, SealedExchange.Rejection rejection, Retries retries, Deadline deadline) {
-        boolean isClock = rejection.error().code().equals("clock_skew");
-        if (!rejection.isSentAgain() || (isClock ? retries.clock : retries.session)) {
-            throw rejection.error();
-        }
-        retries.clock |= isClock;
-        retries.session |= !isClock;
-        return isClock ? live : acquire(live, deadline);
-    }
-
     /** Takes the time that a rejection proves, or gives up the session that it says is over, so that the next call works; and decides about a
      * retry of this one. */
-    SealedExchange.Rejection mend(LiveSession live, NativeCall call, long elapsedMs, ProblemException error) {
+    @Override
+    public SealedExchange.Rejection mend(LiveSession live, NativeCall call, long elapsedMs, ProblemException error) {
         Problem problem = error.problem();
         if (problem == null) {
             return new SealedExchange.Rejection(error, false);
@@ -244,108 +207,6 @@ final class NativeSessions {
         }
     }
 
-    static List<Header> inner(List<Header> headers) {
-        for (Header header : headers) {
-            if (HeaderNames.isSealing(header.name()) || header.name().toLowerCase(Locale.ROOT).startsWith("x-sealway-")) {
-                throw new UsageException("the header " + header.name() + " is reserved for sealing: leave it out");
-            }
-        }
-        // The other end writes the headers of framing anew.
-        return headers.stream().filter(header -> InnerHeaders.isAllowed(header.name())).toList();
-    }
-
-    private NativeSession.WholeRequest seal(LiveSession live, SealedRequest request) {
-        return ProtocolException.locate(Stage.CONFIGURATION, "", () -> live.session().seal(request.method(), request.target(),
-                inner(request.headers()), request.body(), live.stampMs(), settings.draw(16)));
-    }
-
-    private Outcome exchange(Stage stage, LiveSession live, SealedRequest request, Deadline deadline, Laps laps) {
-        Moment sent = Moment.now(settings.day());
-        NativeSession.WholeRequest sealed = seal(live, request);
-        laps.named("aes-gcm-encrypt");
-        Outgoing outgoing = Outgoing.of(stage == Stage.CALL ? settings.url() : settings.authorityUrl(), request.method(), request.target(), sealed.message());
-        Transport.WholeAnswer answer = transport.send(stage, outgoing, deadline);
-        laps.http();
-        if (!answer.headers().has(HeaderNames.X_SEAL)) {
-            return new Outcome(null, sealed.call(), sent.elapsedMs(settings.day()),
-                    rejection(stage, outgoing.host(), request.method(), answer.status(), answer.body()));
-        }
-        NativeCall.PlainAnswer opened = ProtocolException.locate(stage, outgoing.host(),
-                () -> sealed.call().open(answer.status(), answer.headers(), answer.body()));
-        laps.named("aes-gcm-decrypt");
-        return new Outcome(new SealedAnswer(answer.status(), opened.headers(), opened.body(),
-                laps.metrics("call", answer.headers().first("Server-Timing"))), sealed.call(), sent.elapsedMs(settings.day()), null);
-    }
-
-    private static NativeCall.Opening opening(NativeCall call, Transport.StreamAnswer answer, String host) {
-        try {
-            return call.opening(answer.status(), answer.headers());
-        } catch (ProtocolException broken) {
-            Transport.discard(answer.body());
-            throw broken.at(Stage.CALL, host);
-        }
-    }
-
-    /** Begins a request whose body is sealed as it is read. */
-    private NativeSession.StreamRequest begin(LiveSession live, SealedRequest request) {
-        return live.session().begin(request.method(), request.target(), Placement.OCTETS, Long.toString(live.stampMs()),
-                HexFormat.of().formatHex(settings.draw(16)));
-    }
-
-    /** Makes a call whose bodies are streams. It is retried only without {@code body}, of which a part is gone.
-     *
-     * @param body or null for that of the request */
-    SealedStream stream(SealedRequest request, InputStream body, Deadline deadline) {
-        Retries retries = new Retries();
-        String host = Settings.host(settings.url());
-        LiveSession live = acquire(null, deadline);
-        boolean isOpen = false;
-        try {
-            while (true) {
-                Laps laps = new Laps();
-                Moment sent = Moment.now(settings.day());
-                NativeCall call;
-                Outgoing outgoing;
-                if (body == null) {
-                    NativeSession.WholeRequest sealed = seal(live, request);
-                    call = sealed.call();
-                    outgoing = Outgoing.of(settings.url(), request.method(), request.target(), sealed.message());
-                } else {
-                    LiveSession used = live;
-                    byte[] head = ProtocolException.locate(Stage.CONFIGURATION, "", () -> InnerHeaders.encode(inner(request.headers())));
-                    NativeSession.StreamRequest begun = ProtocolException.locate(Stage.CONFIGURATION, "", () -> begin(used, request));
-                    call = begun.call();
-                    outgoing = new Outgoing(settings.url(), request.method(), request.target(), begun.headers(), Placement.OCTETS,
-                            new SealingBody(head, body, begun.sealer()));
-                }
-                laps.named("aes-gcm-encrypt");
-                Transport.StreamAnswer answer = transport.open(outgoing, deadline);
-                laps.http();
-                if (answer.headers().has(HeaderNames.X_SEAL)) {
-                    NativeCall.Opening opening = opening(call, answer, host);
-                    settings.measured(laps.metrics("call", answer.headers().first("Server-Timing")));
-                    SealedStream stream = new SealedStream(host, answer, opening, live, settings.idleTimeout(), deadline);
-                    isOpen = true;
-                    return stream;
-                }
-                SealedExchange.Rejection rejection = mend(live, call, sent.elapsedMs(settings.day()), rejection(Stage.CALL, host, request.method(),
-                        answer.status(), SealedStream.readPlain(host, answer, deadline)));
-                if (body != null) {
-                    throw rejection.error();
-                }
-                LiveSession next = next(live, rejection, retries, deadline);
-                if (next != live) {
-                    live.release();
-                    live = next;
-                }
-            }
-        } finally {
-            if (!isOpen) {
-                live.release();
-            }
-        }
-    }
-
     /** Ends the session at the service, if there is one. */
     void end(Deadline deadline) {
         LiveSession live = current.getAndSet(null);
@@ -355,7 +216,7 @@ final class NativeSessions {
         try {
             SealedRequest request = new SealedRequest("DELETE", INIT_PATH + "/" + live.session().id(), List.of(), new byte[0], null);
             Laps laps = new Laps();
-            Outcome outcome = exchange(Stage.AGREEMENT, live, request, deadline, laps);
+            SealedCalls.Outcome outcome = calls.exchange(Stage.AGREEMENT, settings.authorityUrl(), live, request, deadline, laps);
             settings.measured(laps.metrics("end", null));
             if (outcome.error() != null && !outcome.error().code().equals("session_expired")) {
                 throw outcome.error();

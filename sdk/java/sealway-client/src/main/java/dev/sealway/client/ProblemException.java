@@ -8,44 +8,75 @@ import java.nio.charset.StandardCharsets;
 import java.util.Locale;
 import java.util.Set;
 
-/** An answer that is not sealed: a problem of wire 3, an error string of wires 1 and 2, or something else. Nothing in it is proven, but for
- * the time of a {@code clock_skew} whose mac verifies. */
-public final class ProblemException extends SealwayException {
+/** A rejection: a problem of wires 3 and 4, an error string of wires 1 and 2, or an answer that is not sealed. Without a seal nothing in it is
+ * proven, but for the time of a {@code clock_skew} whose mac verifies. */
+public sealed class ProblemException extends SealwayException permits KeyRetiredException, ReplayedException, ClockSkewException {
     private static final long serialVersionUID = 1;
     private static final int CODE_MAX = 64;
     private static final Set<Integer> PASSING = Set.of(429, 502, 503, 504);
-    private static final Set<String> UNKNOWN = Set.of("session_expired", "clock_skew");
+    private static final Set<String> MENDED = Set.of("session_expired", "clock_skew");
+    /** Codes of wire 4 that stand under the seal. */
+    private static final Set<String> SEALED = Set.of("clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable",
+            "upstream_timeout");
+    private static final String UNKNOWN = " The outcome of the request is unknown";
+    private static final String NEXT = "; the next call works.";
+    private final transient Facts facts;
     private final int status;
     private final String code;
-    private final transient Problem problem;
+    private final boolean isSealed;
 
-    private ProblemException(Stage stage, String host, boolean isRetryable, int status, String code, Problem problem, String event) {
-        super(stage, host, isRetryable, message(code, null, host, event), null);
-        this.status = status;
-        this.code = code;
-        this.problem = problem;
+    /** Contents of an error. */
+    record Facts(Stage stage, String host, boolean isRetryable, int status, String code, Problem problem, boolean isSealed, String event) {
+    }
+
+    ProblemException(Facts facts) {
+        super(facts.stage(), facts.host(), facts.isRetryable(), message(facts.code(), null, facts.host(), facts.event()), null);
+        this.facts = facts;
+        this.status = facts.status();
+        this.code = facts.code();
+        this.isSealed = facts.isSealed();
+    }
+
+    private static ProblemException typed(Facts facts) {
+        return switch (facts.problem() == null ? "" : facts.code()) {
+            case "key_retired" -> KeyRetiredException.of(facts);
+            case "replayed" -> new ReplayedException(facts);
+            case "clock_skew" -> new ClockSkewException(facts);
+            default -> new ProblemException(facts);
+        };
     }
 
     /** Returns the error for an answer with a code.
      *
      * @param problem or null */
     static ProblemException of(Stage stage, String host, int status, String code, Problem problem) {
-        String event = "the service answered with status " + status + "."
-                + (stage == Stage.CALL && UNKNOWN.contains(code) ? " The outcome of the request is unknown; the next call works." : "");
-        return new ProblemException(stage, host, isPassing(stage, status), status, clean(code), problem, event);
+        String outcome = stage != Stage.CALL || problem == null ? "" : UNKNOWN + (MENDED.contains(code) ? NEXT : ".");
+        return typed(new Facts(stage, host, isPassing(stage, status), status, clean(code), problem, false, event(status) + outcome));
+    }
+
+    /** Returns the error for a problem of wire 4. One that is sealed and should not be, or the other way, means nothing: its code gives no type. */
+    static ProblemException oneShot(String host, Problem problem, boolean isSealed) {
+        boolean isInPlace = SEALED.contains(problem.code()) == isSealed;
+        String outcome = UNKNOWN + (isInPlace && problem.code().equals("clock_skew") ? NEXT : ".");
+        Facts facts = new Facts(Stage.CALL, host, false, problem.status(), clean(problem.code()), problem, isSealed, event(problem.status()) + outcome);
+        return isInPlace ? typed(facts) : new ProblemException(facts);
+    }
+
+    private static String event(int status) {
+        return "the service answered with status " + status + ".";
     }
 
     /** Returns the error for an answer without one. */
     static ProblemException of(Stage stage, String host, int status, byte[] body) {
         String event = isPage(body) ? "an HTML page (status " + status + ") came in place of the answer: a captive portal, a proxy or another server answered."
                 : "the answer is not sealed (status " + status + ").";
-        return new ProblemException(stage, host, isPassing(stage, status), status, "unsealed", null, event);
+        return new ProblemException(new Facts(stage, host, isPassing(stage, status), status, "unsealed", null, false, event));
     }
 
     /** Returns this error for a request that was proven not to have been served. */
     ProblemException unserved() {
-        return new ProblemException(stage(), host(), true, status, code, problem, "the service answered with status " + status
-                + ", and proved that it did not serve the request.");
+        return typed(new Facts(stage(), host(), true, status, code, facts.problem(), isSealed, "the service answered with status " + status
+                + ", and proved that it did not serve the request."));
     }
 
     /** In the agreement the request was not sent, and these reasons pass. */
@@ -66,23 +97,28 @@ public final class ProblemException extends SealwayException {
     }
 
     /** Returns the HTTP status. */
-    public int status() {
+    public final int status() {
         return status;
     }
 
     /** Returns the problem (RFC 9457), or null if there was none. */
-    public Problem problem() {
-        return problem;
+    public final Problem problem() {
+        return facts == null ? null : facts.problem();
+    }
+
+    /** Returns true if the problem was sealed, so that the server itself wrote it: on wire 4 alone. */
+    public final boolean isSealed() {
+        return isSealed;
     }
 
     /** Returns the problem's code, the {@code error} of wires 1 and 2, or {@code unsealed}. */
     @Override
-    public String code() {
+    public final String code() {
         return code;
     }
 
     @Override
-    public Blame blame() {
+    public final Blame blame() {
         return status >= 500 ? Blame.TRANSPORT : Blame.PEER;
     }
 }

@@ -4,14 +4,13 @@ import dev.sealway.session.SealedMessage;
 import dev.sealway.session.nativeprotocol.FrameSealer;
 import dev.sealway.session.nativeprotocol.InnerHeaders;
 import dev.sealway.session.nativeprotocol.NativeCall;
-import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.Placement;
+import dev.sealway.session.nativeprotocol.RequestKeys;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Stage;
-import java.util.HexFormat;
 import java.util.List;
 
 /** One exchange of wire 3 whose bytes another HTTP library carries. Close it: it holds the session's keys. */
@@ -49,9 +48,8 @@ public final class SealedExchange implements AutoCloseable {
     public synchronized StreamRequest begin(List<Header> headers) {
         sent = Moment.now(settings.day());
         return ProtocolException.locate(Stage.CONFIGURATION, "", () -> {
-            byte[] inner = InnerHeaders.encode(NativeSessions.inner(headers));
-            NativeSession.StreamRequest begun = live.session().begin(method, target, Placement.OCTETS, Long.toString(live.stampMs()),
-                    HexFormat.of().formatHex(settings.draw(16)));
+            byte[] inner = InnerHeaders.encode(SealedCalls.inner(headers));
+            RequestKeys.StreamRequest begun = SealedCalls.begin(settings.calls(), live, method, target);
             call = begun.call();
             return new StreamRequest(begun.headers(), Placement.OCTETS, inner, begun.sealer());
         });
@@ -64,8 +62,8 @@ public final class SealedExchange implements AutoCloseable {
      */
     public synchronized SealedMessage empty(List<Header> headers) {
         sent = Moment.now(settings.day());
-        NativeSession.WholeRequest sealed = ProtocolException.locate(Stage.CONFIGURATION, "",
-                () -> live.session().seal(method, target, NativeSessions.inner(headers), new byte[0], live.stampMs(), settings.draw(16)));
+        RequestKeys.WholeRequest sealed = ProtocolException.locate(Stage.CONFIGURATION, "",
+                () -> live.session().seal(method, target, SealedCalls.inner(headers), new byte[0], live.stampMs(), settings.draw(16)));
         isEmpty = true;
         call = sealed.call();
         return sealed.message();
@@ -91,7 +89,7 @@ public final class SealedExchange implements AutoCloseable {
     /** Reads an answer that is not sealed. The next exchange has a new session or the proven time, if the answer asks for either:
      * {@code spec/session-3.md}, "What is sent again". */
     public synchronized Rejection rejection(int status, byte[] body) {
-        ProblemException error = NativeSessions.rejection(Stage.CALL, host(), method, status, body);
+        ProblemException error = sessions.rejection(Stage.CALL, host(), method, status, body);
         Rejection rejection = sessions.mend(live, call, sent.elapsedMs(settings.day()), error);
         return new Rejection(rejection.error(), rejection.isSentAgain() && isEmpty);
     }

@@ -3,6 +3,7 @@ package dev.sealway.client;
 import dev.sealway.client.Transport.Deadline;
 import dev.sealway.session.nativeprotocol.FrameOpener;
 import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
@@ -18,13 +19,12 @@ import java.util.Deque;
  *
  * <p>{@code read} throws a {@link SealwayException} if the body ends early or its next part is late. */
 public final class SealedStream extends InputStream {
-    private static final int PROBLEM_MAX = 65_536;
     private static final long TICK_NANOS = 250_000_000;
     private final String host;
     private final int status;
     private final InputStream sealed;
     private final FrameOpener opener;
-    private final LiveSession live;
+    private final Runnable release;
     private final Transport.Progress progress;
     private final Duration idle;
     private final Deadline deadline;
@@ -39,12 +39,13 @@ public final class SealedStream extends InputStream {
     private volatile boolean isLate;
     private final Thread watchdog;
 
-    SealedStream(String host, Transport.StreamAnswer answer, NativeCall.Opening opening, LiveSession live, Duration idle, Deadline deadline) {
+    /** @param release of the keys, once the stream is closed; not if this constructor fails */
+    SealedStream(String host, Transport.StreamAnswer answer, NativeCall.Opening opening, Runnable release, Duration idle, Deadline deadline) {
         this.host = host;
         this.status = answer.status();
         this.sealed = answer.body();
         this.opener = opening.opener();
-        this.live = live;
+        this.release = release;
         this.progress = answer.progress();
         this.idle = idle;
         this.deadline = deadline;
@@ -78,7 +79,7 @@ public final class SealedStream extends InputStream {
             }
         });
         try (body) {
-            return body.readNBytes(PROBLEM_MAX);
+            return body.readNBytes(Problem.BYTES_MAX + 1);
         } catch (IOException broken) {
             throw Transport.failure(Stage.CALL, host, broken);
         } finally {
@@ -191,6 +192,15 @@ public final class SealedStream extends InputStream {
         return count;
     }
 
+    /** Reads the whole body and closes the stream. */
+    byte[] readWhole() {
+        try (this) {
+            return readAllBytes();
+        } catch (IOException impossible) {
+            throw Transport.failure(Stage.CALL, host, impossible);
+        }
+    }
+
     private void end() {
         isClosed = true;
         watchdog.interrupt();
@@ -206,7 +216,7 @@ public final class SealedStream extends InputStream {
     public void close() {
         if (!isClosed) {
             end();
-            live.release();
+            release.run();
         }
     }
 }

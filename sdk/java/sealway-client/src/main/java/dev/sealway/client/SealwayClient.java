@@ -36,11 +36,9 @@ public final class SealwayClient implements AutoCloseable {
 
     private SealwayClient(Builder builder) {
         this.settings = builder.settings();
-        this.isOwnHttp = builder.http == null;
-        this.http = isOwnHttp ? HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER)
-                .connectTimeout(builder.connectTimeout == null ? Builder.CONNECT_TIMEOUT : builder.connectTimeout)
-                .executor(Executors.newVirtualThreadPerTaskExecutor()).build() : builder.http;
-        Transport transport = new Transport(http, builder.headTimeout, builder.answerMaxBytes);
+        this.isOwnHttp = builder.isOwnHttp();
+        this.http = builder.http();
+        Transport transport = builder.transport(http);
         this.sessions = settings.wire() == Wire.NATIVE ? new NativeSessions(settings, transport) : null;
         this.compat = sessions == null ? new CompatSessions(settings, transport) : null;
     }
@@ -71,7 +69,7 @@ public final class SealwayClient implements AutoCloseable {
             CompatSessions.Lease agreed = compat.session(null, deadline);
             return new SessionInfo(agreed.session().id(), null, agreed.metrics());
         }
-        LiveSession live = sessions.acquire(null, deadline);
+        LiveSession live = sessions.acquire(deadline);
         try {
             return new SessionInfo(live.session().id(), live.session().agreed().suite(), live.metrics());
         } finally {
@@ -84,21 +82,27 @@ public final class SealwayClient implements AutoCloseable {
      * @throws SealwayException if there is no answer that opens
      */
     public SealedAnswer send(SealedRequest request) {
-        Deadline deadline = deadline(request);
-        return sessions == null ? compat.call(request, deadline) : sessions.call(request, deadline);
+        Deadline deadline = deadline(request, settings.totalTimeout());
+        return sessions == null ? compat.call(request, deadline) : sessions.calls().call(request, deadline);
     }
 
-    private Deadline deadline(SealedRequest request) {
+    /** Returns the end of a call's time: its own, or that of the client. */
+    static Deadline deadline(SealedRequest request, Duration total) {
         Options.present(request, "request", "SealedRequest.get makes one");
-        return Deadline.in(request.totalTimeout() == null ? settings.totalTimeout() : request.totalTimeout());
+        return Deadline.in(request.totalTimeout() == null ? total : request.totalTimeout());
     }
 
     /** Sends a request on a virtual thread; see {@link #send}. Cancelling the future cancels the call. */
     public CompletableFuture<SealedAnswer> sendAsync(SealedRequest request) {
+        return async(() -> send(request));
+    }
+
+    /** Makes a call on a virtual thread, which a cancelled future interrupts. */
+    static CompletableFuture<SealedAnswer> async(Supplier<SealedAnswer> call) {
         CompletableFuture<SealedAnswer> out = new CompletableFuture<>();
         Thread thread = Thread.ofVirtual().start(() -> {
             try {
-                out.complete(send(request));
+                out.complete(call.get());
             } catch (RuntimeException failed) {
                 out.completeExceptionally(failed);
             }
@@ -128,7 +132,7 @@ public final class SealwayClient implements AutoCloseable {
         if (sessions == null) {
             throw new UsageException("wire is 1 or 2, which have no streams: call send, or build the client for Wire.NATIVE");
         }
-        return sessions.stream(request, body, deadline(request));
+        return sessions.calls().stream(request, body, deadline(request, settings.totalTimeout()));
     }
 
     /** Returns true if a URL is of the service's origin: scheme, host and port. */
@@ -144,7 +148,7 @@ public final class SealwayClient implements AutoCloseable {
         if (sessions == null) {
             throw new UsageException("wire is 1 or 2, which other libraries do not carry: build the client for Wire.NATIVE");
         }
-        return new SealedExchange(sessions, settings, sessions.acquire(null, Deadline.in(settings.totalTimeout())), method, target);
+        return new SealedExchange(sessions, settings, sessions.acquire(Deadline.in(settings.totalTimeout())), method, target);
     }
 
     /** Ends the session at the service and wipes its keys. On wires 1 and 2 the client alone forgets it.
@@ -369,11 +373,29 @@ public final class SealwayClient implements AutoCloseable {
             if (!hasPath) {
                 throw new UsageException("initPath is " + initPath + ": " + INIT_PATHS);
             }
+            return new Settings(calls(), authorityUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, proof);
+        }
+
+        CallSettings calls() {
+            return new CallSettings(url, totalTimeout, idleTimeout, onMetrics, new SecureRandom(), day);
+        }
+
+        boolean isOwnHttp() {
+            return http == null;
+        }
+
+        /** Returns the HTTP client of the options, or one of its own, which the caller closes. */
+        HttpClient http() {
             if (http != null && connectTimeout != null) {
                 throw new UsageException("connectTimeout has no effect on an httpClient: set it there");
             }
-            return new Settings(url, authorityUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, proof, totalTimeout,
-                    idleTimeout, onMetrics, new SecureRandom(), day);
+            return http != null ? http : HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER)
+                    .connectTimeout(connectTimeout == null ? CONNECT_TIMEOUT : connectTimeout)
+                    .executor(Executors.newVirtualThreadPerTaskExecutor()).build();
+        }
+
+        Transport transport(HttpClient below) {
+            return new Transport(below, headTimeout, answerMaxBytes);
         }
 
         /** Builds the client. Nothing is sent yet. */

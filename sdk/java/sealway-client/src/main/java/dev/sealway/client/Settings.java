@@ -9,14 +9,28 @@ import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
 import java.util.Locale;
-import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
 /** The options of a client. */
-record Settings(URI url, URI authorityUrl, Wire wire, String initPath, List<Suite> suites, String clientId, Long ttlSec,
-        Trust trust, Supplier<String> authorization, UnaryOperator<InitRequest> proof, Duration totalTimeout, Duration idleTimeout,
-        Consumer<CallMetrics> onMetrics, SecureRandom random, InstantSource day) {
+record Settings(CallSettings calls, URI authorityUrl, Wire wire, String initPath, List<Suite> suites, String clientId, Long ttlSec,
+        Trust trust, Supplier<String> authorization, UnaryOperator<InitRequest> proof) {
+    URI url() {
+        return calls.url();
+    }
+
+    Duration totalTimeout() {
+        return calls.totalTimeout();
+    }
+
+    SecureRandom random() {
+        return calls.random();
+    }
+
+    InstantSource day() {
+        return calls.day();
+    }
+
     /** Returns the name of the service in a trust store: scheme, host and port. */
     String origin() {
         return origin(authorityUrl);
@@ -37,13 +51,10 @@ record Settings(URI url, URI authorityUrl, Wire wire, String initPath, List<Suit
     }
 
     CallMetrics measured(CallMetrics metrics) {
-        onMetrics.accept(metrics);
-        return metrics;
+        return calls.measured(metrics);
     }
 
     byte[] draw(int length) {
-        byte[] out = new byte[length];
-        random.nextBytes(out);
-        return out;
+        return calls.draw(length);
     }
 }

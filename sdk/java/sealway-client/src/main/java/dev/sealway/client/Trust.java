@@ -74,7 +74,7 @@ public sealed interface Trust {
     }
 
     /** Trust by {@link #root(String, TrustStore)}. */
-    record Root(byte[] key, TrustStore store) implements Trust {
+    record Root(byte[] key, TrustStore store) implements Trust, OneShotTrust {
     }
 
     /** Trust by {@link #firstUse}. */

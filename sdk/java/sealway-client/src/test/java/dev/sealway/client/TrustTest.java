@@ -11,6 +11,7 @@ import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitAnswer;
 import dev.sealway.session.nativeprotocol.KeySet;
 import dev.sealway.session.nativeprotocol.Suite;
+import dev.sealway.wire.Json;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
 import java.io.IOException;
@@ -22,6 +23,7 @@ import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.logging.Handler;
@@ -196,7 +198,9 @@ class TrustTest {
         byte[] off = P256.encode((ECPublicKey) P256.generate(random).getPublic());
         off[64] ^= 1;
         List<String> ids = List.of(Identity.keyId(own), Identity.keyId(off));
-        KeySet published = new KeySet(1, 2, List.of(new KeySet.Key(ids.get(0), own, 0, 2), new KeySet.Key(ids.get(1), off, 0, 2)), null, null);
+        List<Object> listed = List.of(own, off).stream().<Object>map(key -> Map.of("key_id", Identity.keyId(key), "alg", "ES256", "public_key",
+                StrictBase64.encode(key), "not_before_ms", 0, "not_after_ms", 2)).toList();
+        KeySet published = KeySet.parse(Json.write(Map.of("issued_ms", 1, "expires_ms", 2, "keys", listed)).getBytes());
         TrustStore store = TrustStore.inMemory();
         Keyring keyring = new Keyring(Trust.firstUse(store), "https://a.example:443", deadline -> published);
         keyring.remember(new InitAnswer("S-", "P256", List.of("P256"), own, 1, 1, ids.get(0), ids, "none", null, null), null);

@@ -9,6 +9,8 @@ public final class Forms {
     public static final String KID_PREFIX = "session:";
     /** Prefix of an answer's nonce. */
     public static final String ANSWER_PREFIX = "r-";
+    /** The latest time that a timestamp can hold, in milliseconds of the epoch. */
+    public static final long TIME_MAX_MS = 999_999_999_999_999L;
     private static final int STAMP_DIGITS_MAX = 15;
     private static final int NONCE_MAX = 128;
     private static final int CLIENT_ID_MAX = 256;

@@ -3,7 +3,7 @@ package dev.sealway.wire;
 import java.util.function.Supplier;
 
 /** A message that breaks the protocol, or that does not verify. */
-public final class ProtocolException extends SealwayException {
+public sealed class ProtocolException extends SealwayException permits TruncatedException {
     private static final long serialVersionUID = 1;
     private final Code reason;
     private final String field;
@@ -31,7 +31,7 @@ public final class ProtocolException extends SealwayException {
         this.event = event;
     }
 
-    private ProtocolException(ProtocolException cause, Stage stage, String host) {
+    ProtocolException(ProtocolException cause, Stage stage, String host) {
         super(stage, host, false, message(cause.code(), cause.field, host, cause.event), cause);
         this.reason = cause.reason;
         this.field = cause.field;
@@ -50,27 +50,30 @@ public final class ProtocolException extends SealwayException {
     }
 
     /** Returns this error with stage, host and remedy; an error that has them already stays as it is. */
-    public ProtocolException at(Stage stage, String host) {
-        return isLocated() ? this : new ProtocolException(this, stage, host);
+    public final ProtocolException at(Stage stage, String host) {
+        if (isLocated()) {
+            return this;
+        }
+        return reason == Code.STREAM_TRUNCATED ? new TruncatedException(this, stage, host) : new ProtocolException(this, stage, host);
     }
 
     /** Returns the code of the registry. */
-    public Code reason() {
+    public final Code reason() {
         return reason;
     }
 
     /** Returns the header or the member that is wrong, or null. */
-    public String field() {
+    public final String field() {
         return field;
     }
 
     @Override
-    public String code() {
+    public final String code() {
         return reason.text();
     }
 
     @Override
-    public Blame blame() {
+    public final Blame blame() {
         return reason.blame();
     }
 }

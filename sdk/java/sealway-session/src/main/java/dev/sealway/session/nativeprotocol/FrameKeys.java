@@ -20,19 +20,19 @@ final class FrameKeys {
         Arrays.fill(expanded, (byte) 0);
     }
 
-    static FrameKeys ofRequest(SecretBytes c2s, String method, String target, String contentType, String stamp, String nonce,
-            String sessionId) {
-        byte[] info = new Fields().add("sealway/3 request").add(nonce).add(stamp).bytes();
-        byte[] context = new Fields().add("sealway/3 request context").add(method).add(target).add(contentType).add(stamp)
-                .add(nonce).add(sessionId).bytes();
+    static FrameKeys ofRequest(Protocol protocol, SecretBytes c2s, String method, String target, String contentType, String stamp,
+            String nonce, String id) {
+        byte[] info = new Fields().add(protocol.label("request")).add(nonce).add(stamp).bytes();
+        byte[] context = new Fields().add(protocol.label("request context")).add(method).add(target).add(contentType).add(stamp)
+                .add(nonce).add(id).bytes();
         return new FrameKeys(Hashes.expand(c2s, info, 60), Hashes.sha256(context));
     }
 
-    static FrameKeys ofAnswer(SecretBytes s2c, String requestNonce, int status, String method, String target, String contentType,
-            String stamp, String nonce, String sessionId) {
-        byte[] info = new Fields().add("sealway/3 answer").add(requestNonce).add(nonce).bytes();
-        byte[] context = new Fields().add("sealway/3 answer context").number(status).add(method).add(target).add(contentType)
-                .add(stamp).add(nonce).add(sessionId).bytes();
+    static FrameKeys ofAnswer(Protocol protocol, SecretBytes s2c, String requestNonce, int status, String method, String target,
+            String contentType, String stamp, String nonce, String id) {
+        byte[] info = new Fields().add(protocol.label("answer")).add(requestNonce).add(nonce).bytes();
+        byte[] context = new Fields().add(protocol.label("answer context")).number(status).add(method).add(target).add(contentType)
+                .add(stamp).add(nonce).add(id).bytes();
         return new FrameKeys(Hashes.expand(s2c, info, 60), Hashes.sha256(context));
     }
 

@@ -1,6 +1,7 @@
 package dev.sealway.session.nativeprotocol;
 
 import dev.sealway.crypto.AesGcm;
+import dev.sealway.crypto.Bytes;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.ProtocolException;
 import java.util.ArrayList;
@@ -15,12 +16,19 @@ public final class FrameSealer {
     private static final int PART = FRAME_MAX / 2;
     private final FrameKeys keys;
     private final AesGcm aead;
+    private final byte[] opening;
     private long count;
     private boolean isDone;
     private byte[] head = NOTHING;
 
     FrameSealer(FrameKeys keys) {
+        this(keys, NOTHING);
+    }
+
+    /** @param prefix of the stream, before its commitment */
+    FrameSealer(FrameKeys keys, byte[] prefix) {
         this.keys = keys;
+        this.opening = Bytes.join(prefix, keys.commit);
         this.aead = new AesGcm(keys.key);
     }
 
@@ -45,13 +53,13 @@ public final class FrameSealer {
         return out;
     }
 
-    /** Seals one frame, which is preceded by the commitment if it is the first.
+    /** Seals one frame, which is preceded by the prefix and the commitment if it is the first.
      *
      * @param length up to {@link #FRAME_MAX}, with inner headers that are before it; at least 1 in all in a frame that is not the last
      * @throws ProtocolException {@code frame_invalid}
      */
     public byte[] seal(byte[] plaintext, int from, int length, boolean isLast) {
-        byte[] out = new byte[(count == 0 ? FrameKeys.COMMIT_LEN : 0) + 4 + head.length + length + AesGcm.TAG_LEN];
+        byte[] out = new byte[(count == 0 ? opening.length : 0) + 4 + head.length + length + AesGcm.TAG_LEN];
         seal(head, plaintext, from, length, isLast, out, 0);
         head = NOTHING;
         return out;
@@ -64,8 +72,8 @@ public final class FrameSealer {
         }
         int at = begin;
         if (count == 0) {
-            System.arraycopy(keys.commit, 0, out, at, FrameKeys.COMMIT_LEN);
-            at += FrameKeys.COMMIT_LEN;
+            System.arraycopy(opening, 0, out, at, opening.length);
+            at += opening.length;
         }
         int sealed = whole + AesGcm.TAG_LEN;
         out[at++] = (byte) (sealed >>> 24 | (isLast ? 0x80 : 0));
@@ -88,7 +96,7 @@ public final class FrameSealer {
     /** Seals a whole stream: the inner headers, then the body. */
     public byte[] sealAll(byte[] innerHeaders, byte[] body) {
         long plainLen = (long) innerHeaders.length + body.length;
-        byte[] out = new byte[Math.toIntExact(streamLen(plainLen))];
+        byte[] out = new byte[Math.toIntExact(opening.length - FrameKeys.COMMIT_LEN + streamLen(plainLen))];
         int bodyAt = (int) Math.min(FRAME_MAX, plainLen) - innerHeaders.length;
         int at = seal(innerHeaders, body, 0, bodyAt, bodyAt == body.length, out, 0);
         while (bodyAt < body.length) {

@@ -1,29 +1,25 @@
 package dev.sealway.session.nativeprotocol;
 
-import dev.sealway.crypto.Bytes;
-import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.P256;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.ProtocolException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A service's published identity keys. Without a root's signature it proves nothing. {@code spec/session-3.md#identity-keys}.
- *
- * @param issuedMs time of issue, milliseconds of the epoch
- * @param expiresMs end of validity, milliseconds of the epoch
- * @param keys at most 16
- * @param rootKeyId the root that signed it, or null
- * @param rootSignature its signature, or null
- */
-public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootKeyId, byte[] rootSignature) {
+/** A service's published identity keys. Without a root's signature it proves nothing. {@code spec/session-3.md#identity-keys}. */
+public final class KeySet {
     /** Path at which a service publishes its key set. */
     public static final String PATH = "/.well-known/sealway-keys";
-    private static final int KEYS_MAX = 16;
+    private final RootSeal seal;
+    private final List<Key> keys;
+
+    private KeySet(RootSeal seal, List<Key> keys) {
+        this.seal = seal;
+        this.keys = keys;
+    }
 
     /** A key with its validity period. */
     public record Key(String keyId, byte[] publicKey, long notBeforeMs, long notAfterMs) {
@@ -46,9 +42,7 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
     }
 
     private static KeySet read(Members members) {
-        long issuedMs = members.number("issued_ms", Long.MAX_VALUE);
-        long expiresMs = members.number("expires_ms", Long.MAX_VALUE);
-        if (!(members.get("keys") instanceof List<?> listed) || listed.size() > KEYS_MAX) {
+        if (!(members.get("keys") instanceof List<?> listed) || listed.size() > RootSeal.KEYS_MAX) {
             throw new ProtocolException(Code.FIELD_INVALID, "keys");
         }
         List<Key> keys = new ArrayList<>();
@@ -63,12 +57,17 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
             }
             keys.add(read);
         }
-        String root = members.has("root_key_id") ? members.text("root_key_id", Forms::isKeyId) : null;
-        byte[] signature = members.has("root_signature") ? members.base64("root_signature", -1) : null;
-        if ((root == null) != (signature == null)) {
-            throw new ProtocolException(Code.FIELD_INVALID, root == null ? "root_key_id" : "root_signature");
-        }
-        return new KeySet(issuedMs, expiresMs, List.copyOf(keys), root, signature);
+        return new KeySet(RootSeal.read(members), List.copyOf(keys));
+    }
+
+    /** Returns the time of issue, milliseconds of the epoch. */
+    public long issuedMs() {
+        return seal.issuedMs();
+    }
+
+    /** Returns the keys, at most 16. */
+    public List<Key> keys() {
+        return keys;
     }
 
     /** Returns the public keys by their ids. */
@@ -85,9 +84,9 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
      * @param nowMs the client's own clock
      */
     public byte[] signer(String keyId, long serverTimeMs, long nowMs) {
-        long latestMs = Math.max(Math.max(serverTimeMs, nowMs), issuedMs);
+        long latestMs = Math.max(Math.max(serverTimeMs, nowMs), seal.issuedMs());
         for (Key key : keys) {
-            if (key.keyId().equals(keyId) && key.notBeforeMs() <= serverTimeMs && latestMs < key.notAfterMs() && latestMs < expiresMs) {
+            if (key.keyId().equals(keyId) && key.notBeforeMs() <= serverTimeMs && latestMs < key.notAfterMs() && latestMs < seal.expiresMs()) {
                 return key.publicKey();
             }
         }
@@ -101,21 +100,11 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
      * @throws ProtocolException {@code key_untrusted}, {@code signature_invalid}
      */
     public void verify(byte[] root, long nowMs, Long takenIssuedMs) {
-        if (!Identity.keyId(root).equals(rootKeyId)) {
-            throw new ProtocolException(Code.KEY_UNTRUSTED);
-        }
         Fields listed = new Fields();
         for (Key key : keys) {
             listed.add(new Fields().add(key.keyId()).add(key.publicKey()).number(key.notBeforeMs()).number(key.notAfterMs())
                     .bytes());
         }
-        byte[] hash = Hashes.sha256(new Fields().number(issuedMs).number(expiresMs).add(listed.bytes()).bytes());
-        byte[] message = Bytes.join("sealway/3 keys".getBytes(StandardCharsets.US_ASCII), hash);
-        if (!P256.verifies(root, message, rootSignature)) {
-            throw new ProtocolException(Code.SIGNATURE_INVALID);
-        }
-        if (nowMs >= expiresMs || takenIssuedMs != null && issuedMs < takenIssuedMs) {
-            throw new ProtocolException(Code.KEY_UNTRUSTED);
-        }
+        seal.verify(Protocol.SESSION.label("keys"), listed, root, nowMs, takenIssuedMs);
     }
 }

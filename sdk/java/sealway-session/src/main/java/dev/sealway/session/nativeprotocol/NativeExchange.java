@@ -50,8 +50,8 @@ public final class NativeExchange extends Exchange {
 
     @Override
     protected Stream stream(SessionRecord session) {
-        FrameKeys keys = FrameKeys.ofRequest(Hashes.kept(session.key(), "sealway/3 c2s"), method, target, headers.optional("Content-Type"),
-                stamp, nonce, session.id());
+        FrameKeys keys = FrameKeys.ofRequest(Protocol.SESSION, Hashes.kept(session.key(), "sealway/3 c2s"), method, target,
+                headers.optional("Content-Type"), stamp, nonce, session.id());
         byte[] inHeader = Placement.inHeader(headers);
         return Stream.frames(new FrameOpener(keys, inHeader != null), inHeader);
     }

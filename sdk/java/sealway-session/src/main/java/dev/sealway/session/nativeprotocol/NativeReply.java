@@ -24,8 +24,8 @@ public record NativeReply(SessionRecord session, String method, String target, S
     public Head begin(int status, String contentType, String stamp, String nonce) {
         HeaderList headers = HeaderList.of(HeaderNames.X_SEAL, "3", HeaderNames.X_KID, session.kid(),
                 HeaderNames.X_IDEMPOTENCY_KEY, stamp + "." + nonce);
-        FrameKeys keys = FrameKeys.ofAnswer(Hashes.kept(session.key(), "sealway/3 s2c"), requestNonce, status, method, target,
-                contentType == null ? "" : contentType, stamp, nonce, session.id());
+        FrameKeys keys = FrameKeys.ofAnswer(Protocol.SESSION, Hashes.kept(session.key(), "sealway/3 s2c"), requestNonce, status, method,
+                target, contentType == null ? "" : contentType, stamp, nonce, session.id());
         return new Head(headers, new FrameSealer(keys));
     }
 }

@@ -1,5 +1,6 @@
 package dev.sealway.session.nativeprotocol;
 
+import dev.sealway.wire.Forms;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
 import dev.sealway.wire.ProtocolException;
@@ -17,6 +18,8 @@ import java.util.Map;
 public record Problem(String code, int status, Map<String, Object> members) {
     /** Media type of problems. */
     public static final String TYPE = "application/problem+json";
+    /** Bound on a problem that a client reads, in bytes. */
+    public static final int BYTES_MAX = 98_304;
     private static final String URN = "urn:sealway:problem:";
 
     /** The problems of the registry: their status and title. */
@@ -58,10 +61,10 @@ public record Problem(String code, int status, Map<String, Object> members) {
         return new Problem(code, known.status(), members);
     }
 
-    /** Reads the body of an answer that is not sealed; null if it is not a problem of Sealway's. */
+    /** Reads the body of an answer that is not sealed; null if it is not a problem of Sealway's, or over its bound. */
     public static Problem parse(int status, byte[] body) {
         try {
-            if (Json.parse(body) instanceof Map<?, ?> found && found.get("code") instanceof String code
+            if (body.length <= BYTES_MAX && Json.parse(body) instanceof Map<?, ?> found && found.get("code") instanceof String code
                     && (URN + code).equals(found.get("type"))) {
                 Map<String, Object> members = new LinkedHashMap<>();
                 found.forEach((name, value) -> members.put((String) name, value));
@@ -81,7 +84,7 @@ public record Problem(String code, int status, Map<String, Object> members) {
     /** Returns its {@code server_time_ms}, or null. */
     public Long serverTimeMs() {
         Object time = members.get("server_time_ms");
-        return time instanceof JsonNumber number ? number.whole(Long.MAX_VALUE) : time instanceof Long number ? number : null;
+        return time instanceof JsonNumber number ? number.whole(Forms.TIME_MAX_MS) : time instanceof Long number ? number : null;
     }
 
     /** Returns a text member, or null. */

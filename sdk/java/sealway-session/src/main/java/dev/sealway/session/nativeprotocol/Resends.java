@@ -14,24 +14,24 @@ public final class Resends {
 
     /** Returns true if a rejected request is retried. A request whose method is not safe is retried only if {@link #isUnserved}.
      *
-     * @param isProven true if {@link NativeCall#provesClock} holds for the problem
+     * @param isProven as of {@link NativeCall#isSentAgain}
      * @param method as sent
      * @param stamp the request's timestamp as sent
      * @param elapsedMs milliseconds since the request was sent, rounded up: by the longer of a clock that never jumps and the clock of the
      *     day
      */
-    public static boolean isSentAgain(Problem problem, boolean isProven, String method, String stamp, long elapsedMs) {
+    static boolean isSentAgain(Protocol protocol, Problem problem, boolean isProven, String method, String stamp, long elapsedMs) {
         if (!SAFE.contains(method)) {
             return isUnserved(problem, isProven, stamp, elapsedMs);
         }
-        return problem.code().equals("session_expired") || problem.code().equals("clock_skew") && isProven && problem.serverTimeMs() != null;
+        return problem.code().equals(isProven ? "clock_skew" : protocol.lostKeys) && (!isProven || problem.serverTimeMs() != null);
     }
 
     /** Returns true if the problem proves that the request was not served: its stamp was too old for every server before it left. Else an
      * attacker in between can deliver it, hold its answer back, and send the same bytes again until they are rejected.
      *
      * <p>The parameters are those of {@link #isSentAgain}. */
-    public static boolean isUnserved(Problem problem, boolean isProven, String stamp, long elapsedMs) {
+    static boolean isUnserved(Problem problem, boolean isProven, String stamp, long elapsedMs) {
         Long timeMs = problem.serverTimeMs();
         // The widest window, and as much again for clocks that differ.
         return problem.code().equals("clock_skew") && isProven && timeMs != null

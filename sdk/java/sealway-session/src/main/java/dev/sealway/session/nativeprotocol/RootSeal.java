@@ -1,0 +1,53 @@
+package dev.sealway.session.nativeprotocol;
+
+import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Hashes;
+import dev.sealway.crypto.P256;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.Forms;
+import dev.sealway.wire.ProtocolException;
+import java.nio.charset.StandardCharsets;
+
+/** Times and root's signature of a list of keys that a service publishes. {@code spec/session-3.md#identity-keys}.
+ *
+ * @param issuedMs time of issue, milliseconds of the epoch
+ * @param expiresMs end of validity, milliseconds of the epoch
+ * @param rootKeyId the root that signed it, or null
+ * @param signature the root's, or null */
+record RootSeal(long issuedMs, long expiresMs, String rootKeyId, byte[] signature) {
+    /** Bound on a list of keys, in bytes of JSON. */
+    static final int BYTES_MAX = 65_536;
+    /** Bound on the number of its keys. */
+    static final int KEYS_MAX = 16;
+
+    static RootSeal read(Members members) {
+        long issuedMs = members.number("issued_ms", Forms.TIME_MAX_MS);
+        long expiresMs = members.number("expires_ms", Forms.TIME_MAX_MS);
+        String root = members.has("root_key_id") ? members.text("root_key_id", Forms::isKeyId) : null;
+        byte[] signature = members.has("root_signature") ? members.base64("root_signature", P256.SIGNATURE_LEN) : null;
+        if ((root == null) != (signature == null)) {
+            throw new ProtocolException(Code.FIELD_INVALID, root == null ? "root_key_id" : "root_signature");
+        }
+        return new RootSeal(issuedMs, expiresMs, root, signature);
+    }
+
+    /** Makes the steps of <i>take a set</i> from the root on.
+     *
+     * @param label of the list
+     * @param keys encoded, one after the other
+     * @param root 65 bytes
+     * @param takenIssuedMs time of issue of the newest list that was accepted before, or null
+     * @throws ProtocolException {@code key_untrusted}, {@code signature_invalid} */
+    void verify(String label, Fields keys, byte[] root, long nowMs, Long takenIssuedMs) {
+        if (!Identity.keyId(root).equals(rootKeyId)) {
+            throw new ProtocolException(Code.KEY_UNTRUSTED);
+        }
+        byte[] hash = Hashes.sha256(new Fields().number(issuedMs).number(expiresMs).add(keys.bytes()).bytes());
+        if (!P256.verifies(root, Bytes.join(label.getBytes(StandardCharsets.US_ASCII), hash), signature)) {
+            throw new ProtocolException(Code.SIGNATURE_INVALID);
+        }
+        if (nowMs >= expiresMs || takenIssuedMs != null && issuedMs < takenIssuedMs) {
+            throw new ProtocolException(Code.KEY_UNTRUSTED);
+        }
+    }
+}
