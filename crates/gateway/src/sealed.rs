@@ -12,7 +12,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_exchange::body::{Body as ExchangeBody, Incoming};
 use sealway_exchange::headers::HttpHeaders;
 use sealway_exchange::timing::ServerTiming;
-use sealway_exchange::{Failure, Rules, serve};
+use sealway_exchange::{Cause, Failure, Rules, serve};
 use sealway_proto::exchange::{BodyBounds, wire_of};
 use sealway_proto::session::Session;
 use sealway_runtime::http::share::Share;
@@ -54,6 +54,8 @@ pub(crate) async fn call(
         answer_time: forward.upstream.response_time(),
         kept: forward.kept.as_ref(),
         ends_with_session: true,
+        serves_sessions: true,
+        one_shot: None,
     };
     let is_answered = Arc::<AtomicBool>::default();
     let ahead = room.another();
@@ -82,9 +84,14 @@ pub(crate) async fn call(
     };
     match serve(authority, rules, parts, body, timing, service).await {
         Ok(answer) => answer.map(ExchangeBody::into_boxed),
-        Err(Failure::Service(err)) => err.answer(form),
-        Err(Failure::Unsealable { is_late: true, .. }) => UpstreamError::TooSlow.answer(form),
-        Err(Failure::Unsealable { reason, .. }) => UpstreamError::Unreachable(reason).answer(form),
+        Err(Failure { cause, problems }) => {
+            let err = match cause {
+                Cause::Service(err) => err,
+                Cause::Unsealable { is_late: true, .. } => UpstreamError::TooSlow,
+                Cause::Unsealable { reason, .. } => UpstreamError::Unreachable(reason),
+            };
+            err.noted(problems.answer(&**authority, err.refusal().into()).map(ExchangeBody::into_boxed))
+        }
     }
 }
 

@@ -44,6 +44,10 @@ pub struct Claim {
     expires_ms: u64,
 }
 
+/// The tag of claims under a key configuration; the scopes of sessions have 1 to 4.
+#[cfg(feature = "one-shot")]
+const KEY_TAG: u8 = 5;
+
 impl Claim {
     pub(crate) fn new(
         provider: &dyn Provider,
@@ -73,6 +77,23 @@ impl Claim {
         policy: &ReplayPolicy,
     ) -> Result<Self, Error> {
         Claim::passed_on(claim_key(provider, Scope::Proof(thumbprint), jti), false, stamp_ms, now_ms, policy)
+    }
+
+    /// Creates the claim of a request on wire 4: the encapsulated secret within the key that opened the request. `hash` is SHA-256 of the
+    /// key configuration. Any client can make a request without a pre-shared key, so such a claim is bounded as those of inits
+    /// are: `is_sealed` is false for it.
+    // SPEC one-shot.md#claims
+    #[cfg(feature = "one-shot")]
+    pub(crate) fn one_shot(
+        provider: &dyn Provider,
+        (hash, enc): (&[u8; 32], &[u8]),
+        is_sealed: bool,
+        stamp: &Timestamp<'_>,
+        now_ms: u64,
+        policy: &ReplayPolicy,
+    ) -> Self {
+        let (key, stamp_ms) = (hashed(provider, KEY_TAG, hash, enc), stamp.ms());
+        Claim { key, sealed: is_sealed, stamp_ms, now_ms, expires_ms: expires_ms(now_ms, policy) }
     }
 
     /// Creates a claim that another process forwards, as if it were made here and now: for a store that is asked over a
@@ -132,9 +153,13 @@ fn claim_key(provider: &dyn Provider, scope: Scope<'_>, nonce: &str) -> ClaimKey
         Scope::Session(id) => (3, id.as_str()),
         Scope::Proof(thumbprint) => (4, thumbprint),
     };
+    hashed(provider, tag, name.as_bytes(), nonce.as_bytes())
+}
+
+fn hashed(provider: &dyn Provider, tag: u8, scope: &[u8], nonce: &[u8]) -> ClaimKey {
     // The length makes (scope, nonce) unambiguous; client ids are at most 256 bytes long.
-    let [hi, lo] = (name.len() as u16).to_be_bytes();
-    let hash = provider.sha256(&[&[tag, hi, lo], name.as_bytes(), nonce.as_bytes()]);
+    let [hi, lo] = (scope.len() as u16).to_be_bytes();
+    let hash = provider.sha256(&[&[tag, hi, lo], scope, nonce]);
     ClaimKey(hash.first_chunk().copied().unwrap_or_default())
 }
 
@@ -181,6 +206,16 @@ impl<T> NonceGuard<T> {
     /// [`Error::ReservationMismatch`] if `fresh` was made for another claim.
     pub fn release(self, fresh: Fresh) -> Result<T, Error> {
         if fresh.0 == self.claim.key { Ok(self.value) } else { Err(Error::ReservationMismatch) }
+    }
+}
+
+#[cfg(feature = "one-shot")]
+impl NonceGuard<crate::exchange::PlainRequest> {
+    /// Returns the state that seals a problem in answer to the request; `None` on other wires than wire 4. It gives out nothing of the
+    /// request.
+    // SPEC one-shot.md#the-answer
+    pub fn problem_seal(&self) -> Option<crate::exchange::ProblemSeal> {
+        self.value.reply.problem_seal()
     }
 }
 
