@@ -29,6 +29,7 @@ use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
 use crate::forward;
 use crate::mle;
+use crate::one_shot::exchange::KeyedAuthority;
 use crate::one_shot::{LiveKeys, ehbp};
 use crate::policy::TrustedProxies;
 use crate::route::{Action, Forward, Route, RouteQuery, Sealing, Selection, find};
@@ -261,7 +262,7 @@ impl Gateway {
         let passes = |forward: &Forward| match forward.policy.sealed {
             Sealing::Off => true,
             Sealing::Optional => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
-            Sealing::Required | Sealing::Ehbp => false,
+            Sealing::Required | Sealing::Ehbp | Sealing::Hpke | Sealing::SessionOrHpke => false,
         };
         match &route.action {
             Action::Forward(forward) if forward.mle.is_some() && passes(forward) && parts.method != Method::OPTIONS => {
@@ -292,7 +293,16 @@ impl Gateway {
             Action::Forward(forward) => {
                 let room = self.room(&parts);
                 let body = (body, room);
-                Box::pin(sealed::call(&self.authority, forward, self.limits, parts, body, is_trusted, timing)).await
+                if forward.policy.sealed.serves_hpke() {
+                    let peer = parts.extensions.get::<Origin>().and_then(|origin| origin.client);
+                    let (authority, keys) = (self.authority.clone(), self.one_shot.clone());
+                    let keyed = Arc::new(KeyedAuthority { authority, keys, peer });
+                    let authority = (&keyed, &*self.authority);
+                    return Box::pin(sealed::call(authority, forward, self.limits, parts, body, is_trusted, timing))
+                        .await;
+                }
+                let authority = (&self.authority, &*self.authority);
+                Box::pin(sealed::call(authority, forward, self.limits, parts, body, is_trusted, timing)).await
             }
         }
     }

@@ -127,6 +127,7 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
         .collect();
     routes::check_documents(&routes, problems);
     let one_shot = one_shot::resolve(raw.one_shot, raw.file, problems);
+    routes::check_one_shot(&routes, &one_shot, problems);
     let cors = cors::resolve(raw.cors, problems);
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
     let access_log = raw.access_log.map(|log| access_log::resolve(log, raw.file, problems));
@@ -163,7 +164,7 @@ impl GatewayConfig {
 
     /// True if some route takes requests that are sealed in a session.
     pub fn takes_sealed_requests(&self) -> bool {
-        self.policies().any(|policy| matches!(policy.sealed, Sealing::Required | Sealing::Optional))
+        self.policies().any(|policy| policy.sealed.serves_sessions())
     }
 
     /// Checks that each recipient of messages has a key whose certificate has not ended.

@@ -5,7 +5,7 @@ use std::path::Path;
 use sealway_runtime::config::{FilePath, Flag, Number, Problems};
 use serde::{Deserialize, Serialize};
 
-use crate::one_shot::{EhbpPolicy, OneShotFiles, PskFiles, Unsealed};
+use crate::one_shot::{EhbpPolicy, OneShotFiles, OneShotPolicy, PskFiles, Unsealed, parse_kem};
 
 /// Section `one_shot:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -96,4 +96,44 @@ pub(super) fn resolve_ehbp(raw: Option<&RawEhbp>) -> EhbpPolicy {
         streams: raw.stream.get(),
         refuses_replays: raw.replay.unwrap_or(RawReplays::Claim) == RawReplays::Claim,
     }
+}
+
+/// Section `one_shot:` of a route as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawRouteOneShot {
+    /// KEMs of keys that the route accepts: `x-wing`, `mlkem768-p256`, `x25519`, `p256`.
+    /// - type: list of names
+    /// - default: all of them
+    suites: Option<Vec<String>>,
+    /// `anonymous`: any client. `psk`: clients with a pre-shared key alone, see `one_shot.psk`.
+    /// - default: `anonymous`
+    client: Option<RawClient>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum RawClient {
+    Anonymous,
+    Psk,
+}
+
+/// Checks `one_shot:` of a route.
+pub(super) fn resolve_one_shot(at: &str, raw: Option<&RawRouteOneShot>, problems: &mut Problems) -> OneShotPolicy {
+    let raw = raw.cloned().unwrap_or_default();
+    let mut policy = OneShotPolicy { needs_psk: raw.client == Some(RawClient::Psk), ..OneShotPolicy::default() };
+    if let Some(names) = &raw.suites {
+        let parsed = names.iter().map(|name| {
+            let kem = parse_kem(name)?;
+            if policy.kems.contains(&kem) {
+                Ok(kem)
+            } else {
+                Err(format!("wire 4 has no {name}; see spec/one-shot.md"))
+            }
+        });
+        let parsed: Result<Vec<_>, String> = parsed.collect();
+        let checked = parsed.and_then(|kems| if kems.is_empty() { Err("names no KEM".into()) } else { Ok(kems) });
+        policy.kems = problems.take(format!("{at}.suites"), checked).unwrap_or_default();
+    }
+    policy
 }

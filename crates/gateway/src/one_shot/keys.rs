@@ -92,6 +92,11 @@ impl LiveKeys {
         Ok(LiveKeys { provider, files, state, read: Mutex::new(read), gauged, warned_on_day: AtomicU64::new(0) })
     }
 
+    /// Returns the provider of cryptography.
+    pub(super) fn provider(&self) -> &'static dyn AgreementProvider {
+        self.provider
+    }
+
     /// Returns the settings that the keys were read by.
     pub fn files(&self) -> &OneShotFiles {
         &self.files

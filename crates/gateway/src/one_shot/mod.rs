@@ -4,6 +4,7 @@
 mod documents;
 mod edit;
 pub(crate) mod ehbp;
+pub(crate) mod exchange;
 mod file;
 mod key;
 mod keys;
@@ -14,6 +15,7 @@ mod tests;
 pub use self::documents::Document;
 pub use self::edit::{Form, Lifetime};
 pub use self::ehbp::{EhbpPolicy, Unsealed};
+pub use self::exchange::OneShotPolicy;
 pub use self::file::KeyFile;
 pub use self::key::{Condition, Key, Purpose, Times, kem_name, parse_kem};
 pub use self::keys::{LiveKeys, OneShotFiles, ShownKey};
