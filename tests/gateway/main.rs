@@ -26,6 +26,7 @@ mod mle_guide;
 mod mle_keys;
 mod mle_secrecy;
 mod mle_sign;
+mod one_shot;
 mod pass_through;
 mod raw_http2;
 mod reload;
