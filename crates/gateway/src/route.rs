@@ -10,7 +10,7 @@ use sealway_proto::routes::{self, Decision, Pattern, decide};
 use sealway_exchange::KeptAnswers;
 
 use crate::mle::{Mle, MlePolicy};
-use crate::one_shot::{Document, EhbpPolicy, OneShotPolicy, Unsealed};
+use crate::one_shot::{ClearRequests, Document, EhbpPolicy, OneShotPolicy};
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
 use crate::upstream::Upstream;
@@ -327,7 +327,7 @@ impl Route {
             Action::Forward(forward) => match forward.policy.sealed {
                 Sealing::Required | Sealing::Hpke | Sealing::SessionOrHpke => routes::SealMode::Required,
                 Sealing::Optional => routes::SealMode::Optional,
-                Sealing::Ehbp if forward.policy.ehbp.unsealed == Unsealed::Pass => routes::SealMode::Optional,
+                Sealing::Ehbp if forward.policy.ehbp.unsealed == ClearRequests::Pass => routes::SealMode::Optional,
                 Sealing::Ehbp => routes::SealMode::Required,
                 Sealing::Off => routes::SealMode::Off,
             },

@@ -42,7 +42,7 @@ use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::mle::{KeyFiles, KeyRing, Mle};
-use crate::one_shot::{LiveKeys, OneShotFiles};
+use crate::one_shot::{LiveKeys, OneShotFiles, Purpose};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
@@ -240,7 +240,16 @@ impl GatewayConfig {
             return Ok(same.clone());
         }
         let keys = LiveKeys::load(authority.provider(), files, clock.now_ms());
-        keys.map(Arc::new).map_err(|(setting, why)| format!("{setting}: {why}"))
+        let keys = keys.map_err(|(setting, why)| format!("{setting}: {why}"))?;
+        if let Some(policy) = self.policies().find(|policy| policy.sealed == Sealing::Ehbp)
+            && !keys.has(Purpose::Ehbp)
+        {
+            let route = policy.route;
+            return Err(format!(
+                "one_shot.keys: there is no key of use ehbp, which routes[{route}] needs; sealway one-shot-keys add FILE --use ehbp makes one"
+            ));
+        }
+        Ok(Arc::new(keys))
     }
 
     /// Returns the routes at which keys are published: one for each document, and each pair of listeners and hosts with a route that

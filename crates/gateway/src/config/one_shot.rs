@@ -5,7 +5,7 @@ use std::path::Path;
 use sealway_runtime::config::{FilePath, Flag, Number, Problems};
 use serde::{Deserialize, Serialize};
 
-use crate::one_shot::{EhbpPolicy, OneShotFiles, OneShotPolicy, PskFiles, Unsealed, parse_kem};
+use crate::one_shot::{ClearRequests, EhbpPolicy, OneShotFiles, OneShotPolicy, PskFiles, parse_kem};
 
 /// Section `one_shot:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -29,7 +29,7 @@ struct RawPsk {
     revoked: Option<FilePath>,
 }
 
-/// Checks section `one_shot:`.
+/// Checks section `one_shot:` and resolves its paths.
 pub(super) fn resolve(raw: &RawOneShot, file: Option<&Path>, problems: &mut Problems) -> OneShotFiles {
     OneShotFiles {
         keys: raw.keys.as_ref().map(|keys| problems.file("one_shot.keys", file, keys)),
@@ -69,7 +69,7 @@ pub(super) struct RawEhbp {
     /// Requests without a seal: `refuse` answers 400; `bodyless` passes those without a body, which the protocol never seals, such as
     /// GET; `pass` passes all.
     /// - default: `refuse`
-    unsealed: Option<Unsealed>,
+    unsealed: Option<ClearRequests>,
     /// Sends a request's body to the service as it arrives, after its first frame has opened. Otherwise the service receives it when
     /// all of it has opened.
     stream: Flag<false>,
@@ -88,7 +88,8 @@ enum RawReplays {
     Off,
 }
 
-/// Checks `ehbp:` of a route.
+/// Resolves `ehbp:` of a route.
+// All values are checked by their types.
 pub(super) fn resolve_ehbp(raw: Option<&RawEhbp>) -> EhbpPolicy {
     let raw = raw.cloned().unwrap_or_default();
     EhbpPolicy {

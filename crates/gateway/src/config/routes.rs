@@ -157,7 +157,7 @@ struct RawHeaderRules {
 /// A route after its checks.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedRoute {
-    /// Index in the configuration.
+    /// Index of the route in the configuration.
     index: usize,
     /// Name in metrics and logs; by default its path in the configuration.
     pub(super) name: String,
