@@ -5,6 +5,9 @@
 
 mod admin;
 mod dashboard;
+mod ehbp;
+mod ehbp_clients;
+mod ehbp_guide;
 mod h2spec;
 mod hand_over;
 mod http1_corpus;
@@ -26,6 +29,7 @@ mod mle_guide;
 mod mle_keys;
 mod mle_secrecy;
 mod mle_sign;
+mod one_shot;
 mod pass_through;
 mod raw_http2;
 mod reload;

@@ -1,6 +1,7 @@
 //! `sealway call`: a sealed request from the command line.
 
 mod mle;
+mod once;
 
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
@@ -9,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
-use sealway_client::native::{INIT_PATH, public_key};
+use sealway_client::native::{INIT_PATH, PublicKey, public_key};
 use sealway_client::{Body, Builder, Client, Error, Pin, Timings, Trace, Trust, TrustStore, Wire};
 use sealway_runtime::config::read_secret;
 
@@ -29,9 +30,12 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     if let Some(profile) = &args.mle.profile {
         return mle::run(&args, profile).await;
     }
+    if args.once.once {
+        return once::run(&args).await;
+    }
     let wire = args.wire.unwrap_or(if args.init.is_some() { Wire::V2 } else { Wire::Native });
     let (method, url) = target(&args, wire)?;
-    let mut headers = headers(&args.headers)?;
+    let headers = headers(&args.headers)?;
     if wire != Wire::Native {
         refuse_new(&args)?;
     }
@@ -55,9 +59,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
         settings = settings.key_log(file.clone());
     }
     let data = args.data.as_deref().map_or(Ok(Vec::new()), data)?;
-    if wire == Wire::Native && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok() {
-        headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-    }
+    let headers = if wire == Wire::Native { typed(headers, &data) } else { headers };
     let client = settings.connect().await?;
     let session = client.session().await?;
     if let (Some(met), Some(Trust::FirstUse(TrustStore::File(file)))) =
@@ -106,7 +108,7 @@ fn builder(args: &Call, url: Uri, wire: Wire) -> anyhow::Result<Builder> {
     Ok(settings.total_timeout(None).answer_max_bytes(len_max).request_max_bytes(len_max))
 }
 
-/// Makes one call, and writes each part of the answer as it arrives.
+/// Makes one call in a session.
 async fn exchange(
     args: &Call,
     wire: Wire,
@@ -114,11 +116,21 @@ async fn exchange(
     request: Request<Body>,
 ) -> anyhow::Result<(StatusCode, Timings)> {
     let (method, path) = (request.method().clone(), request.uri().to_string());
-    let (head, mut body) = client.send(request).await?.into_parts();
+    show(args, wire == Wire::Native, (&method, &path), client.send(request).await?).await
+}
+
+/// Writes each part of an answer as it arrives. `is_framed` is true on wires that seal headers.
+async fn show(
+    args: &Call,
+    is_framed: bool,
+    (method, path): (&Method, &str),
+    answer: Response<Body>,
+) -> anyhow::Result<(StatusCode, Timings)> {
+    let (head, mut body) = answer.into_parts();
     let trace = head.extensions.get::<Trace>().context("an exchange without a trace")?;
     if args.verbose {
-        tell(format_args!("{}", shown(&method, &path, head.status, trace)));
-        for (name, value) in head.headers.iter().filter(|_| wire == Wire::Native) {
+        tell(format_args!("{}", shown(method, path, head.status, trace)));
+        for (name, value) in head.headers.iter().filter(|_| is_framed) {
             tell(format_args!("< sealed: {name}: {}", String::from_utf8_lossy(value.as_bytes())));
         }
     }
@@ -224,21 +236,24 @@ fn trust(args: &Call) -> anyhow::Result<Trust> {
         return Ok(Trust::Pins(pins.context("--pin")?));
     }
     if let Some(root) = &args.root {
-        let text = match File::open(root) {
-            Ok(file) => {
-                let mut text = String::new();
-                file.take(ROOT_LEN_MAX)
-                    .read_to_string(&mut text)
-                    .with_context(|| format!("--root: cannot read {root}"))?;
-                text
-            }
-            Err(_) => root.clone(),
-        };
-        let key = public_key(text.trim()).context("--root: neither a file that can be read nor a key")?;
+        let key = root_key(root)?;
         let store = state_file("roots").map_or(TrustStore::Memory, TrustStore::File);
         return Ok(Trust::Root { key: Box::new(key), store });
     }
     Ok(Trust::FirstUse(TrustStore::File(trust_file(args.trust_file.clone())?)))
+}
+
+/// Reads the public key of a root, given in base64 or as a file.
+fn root_key(root: &str) -> anyhow::Result<PublicKey> {
+    let text = match File::open(root) {
+        Ok(file) => {
+            let mut text = String::new();
+            file.take(ROOT_LEN_MAX).read_to_string(&mut text).with_context(|| format!("--root: cannot read {root}"))?;
+            text
+        }
+        Err(_) => root.to_owned(),
+    };
+    public_key(text.trim()).context("--root: neither a file that can be read nor a key")
 }
 
 /// Returns the trust file: the given one, or the one in the user's state folder.
@@ -262,6 +277,14 @@ fn headers(given: &[String]) -> anyhow::Result<HeaderMap> {
         headers.append(name, value);
     }
     Ok(headers)
+}
+
+/// Adds the media type of a body that is JSON, if the caller gives none.
+fn typed(mut headers: HeaderMap, data: &[u8]) -> HeaderMap {
+    if serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok() {
+        headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+    }
+    headers
 }
 
 fn data(argument: &str) -> anyhow::Result<Vec<u8>> {

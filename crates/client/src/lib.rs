@@ -22,11 +22,15 @@ mod message;
 pub mod mle;
 #[cfg(feature = "sessions")]
 pub mod native;
+#[cfg(feature = "one-shot")]
+pub mod one_shot;
 #[cfg(feature = "sessions")]
 mod remedies;
 #[cfg(any(feature = "sessions", feature = "channel"))]
 mod trust;
 
+#[cfg(feature = "one-shot")]
+pub use one_shot::{OneShot, OneShotTrust};
 #[cfg(feature = "sessions")]
 pub use {
     call::{Body, Builder, Client, Offer, SessionInfo, Timings, Trace},

@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use sealway_proto::Error;
 use sealway_proto::exchange::Refusal;
 use sealway_proto::session::Session;
 use tokio::time::Instant;
@@ -63,10 +62,10 @@ impl<S: Sessions> HttpBody for Cut<S> {
             this.is_cut = true;
             tracing::info!(session = %this.session.id(), "a stream was closed: its session has ended");
             // The first fault counts.
-            let _ = this.fault.set(Error::SessionExpired.into());
+            let _ = this.fault.set(this.session.ended().into());
         }
         // A reader that continues after an error must not take the following end for the end of the body.
-        Poll::Ready(Some(Err(Refusal::from(Error::SessionExpired).into())))
+        Poll::Ready(Some(Err(Refusal::from(this.session.ended()).into())))
     }
 
     fn is_end_stream(&self) -> bool {

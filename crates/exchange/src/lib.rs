@@ -3,6 +3,7 @@
 //!
 //! * [`serve()`] — answers one sealed request; [`Sessions`] is its interface to a store and a clock, [`Rules`] has the
 //!   settings of a route.
+//! * [`one_shot`] — keys of requests without a session (wire 4).
 //! * [`body`] — bodies; [`headers`] — headers that cross the seal; [`KeptAnswers`] — answers for repeated requests.
 //! * [`error_answer`], [`timing`] — the answer to a rejected client, and `Server-Timing`.
 //!
@@ -13,6 +14,7 @@ pub mod body;
 mod cut;
 pub mod headers;
 mod kept;
+pub mod one_shot;
 mod open;
 mod seal;
 mod serve;
@@ -20,7 +22,8 @@ mod sessions;
 pub mod timing;
 
 pub use kept::KeptAnswers;
-pub use serve::{Failure, Rules, serve};
+pub use one_shot::{OneShotKeys, OneShotRules};
+pub use serve::{Cause, Failure, Problems, Rules, serve};
 pub use sessions::{Sessions, over};
 
 use body::{Body, full};

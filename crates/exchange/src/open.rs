@@ -6,7 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use sealway_proto::Error;
 use sealway_proto::exchange::{BodyFault, Piece, Refusal, Stream};
+use sealway_proto::one_shot::Prefix;
 
 use crate::body::{BoxError, Incoming};
 
@@ -33,6 +35,25 @@ impl<B: Incoming> Reader<B> {
         Reader { body, stream, input, left: len_max, held: 0, fault: Fault::default() }
     }
 
+    /// Polls the prefix of a request on wire 4.
+    pub(crate) fn poll_prefix(&mut self, cx: &mut Context<'_>) -> Poll<Result<Prefix, Refusal>> {
+        loop {
+            if let Some(prefix) = self.stream.take_prefix() {
+                return Poll::Ready(Ok(prefix));
+            }
+            if !ready!(self.poll_input(cx))? {
+                return Poll::Ready(Err(self.broken(Error::StreamTruncated)));
+            }
+            // A prefix is no piece.
+            self.read_input()?;
+        }
+    }
+
+    /// Returns the stream, which goes on to its frames once the prefix is read.
+    pub(crate) fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
     /// Returns the place of the fault, which is set if the stream breaks off.
     pub(crate) fn fault(&self) -> &Fault {
         &self.fault
@@ -49,17 +70,27 @@ impl<B: Incoming> Reader<B> {
             if self.stream.is_done() {
                 return Poll::Ready(Ok(None));
             }
-            if !self.input.is_empty() {
-                let mut input: &[u8] = &self.input;
-                let read = self.stream.read(&mut input);
-                let used = self.input.len() - input.len();
-                self.input.advance(used);
-                match read {
-                    Ok(None) => continue,
-                    Ok(Some(piece)) => return Poll::Ready(Ok(Some(piece))),
-                    Err(err) => return Poll::Ready(Err(self.broken(err))),
-                }
+            if !ready!(self.poll_input(cx))? {
+                return Poll::Ready(self.stream.end().map_err(|err| self.broken(err)));
             }
+            if let Some(piece) = self.read_input()? {
+                return Poll::Ready(Ok(Some(piece)));
+            }
+        }
+    }
+
+    /// Reads bytes that arrived.
+    fn read_input(&mut self) -> Result<Option<Piece>, Refusal> {
+        let mut input: &[u8] = &self.input;
+        let read = self.stream.read(&mut input);
+        let used = self.input.len() - input.len();
+        self.input.advance(used);
+        read.map_err(|err| self.broken(err))
+    }
+
+    /// Polls until there are bytes that are not read yet; false at the end of the body.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Refusal>> {
+        while self.input.is_empty() {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 // Trailers are outside the seal.
                 Some(Ok(frame)) => {
@@ -71,9 +102,10 @@ impl<B: Incoming> Reader<B> {
                     (self.left, self.held, self.input) = (left, self.held + len, data);
                 }
                 Some(Err(err)) => return Poll::Ready(Err(self.broken(B::fault(&err)))),
-                None => return Poll::Ready(self.stream.end().map_err(|err| self.broken(err))),
+                None => return Poll::Ready(Ok(false)),
             }
         }
+        Poll::Ready(Ok(true))
     }
 
     /// Releases the bytes that were opened.

@@ -14,12 +14,13 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use sealway_proto::Error;
 use sealway_proto::exchange::{
-    AnswerSeal, BodyBounds, BodyFault, Exchange, Form, FrameSeal, Opening, Refusal, Rejection, Reply, Stream,
-    unadmitted, wire_of,
+    AnswerSeal, BodyBounds, BodyFault, Exchange, Form, FrameSeal, KeyedOpening, Opening, Piece, ProblemSeal, Refusal,
+    Rejection, Reply, Stream, unadmitted, wire_of,
 };
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::native::{InnerHeaders, RequestLine};
 use sealway_proto::session::{SealBuffer, Session};
+use sealway_proto::wire::Wire;
 use sealway_proto::wire::header::X_SEALED;
 
 use crate::body::{Body, Incoming, full, keeping};
@@ -27,6 +28,7 @@ use crate::cut::Cut;
 use crate::error_answer;
 use crate::headers::{self, HttpHeaders};
 use crate::kept::{KeptAnswers, Promise, StoredAnswer};
+use crate::one_shot::{self, OneShotRules};
 use crate::open::{Fault, Plain, Reader};
 use crate::seal::Sealing;
 use crate::sessions::{Sessions, admit, over};
@@ -54,11 +56,24 @@ pub struct Rules<'a> {
     pub kept: Option<&'a KeptAnswers>,
     /// True if the service's work is dropped when the session ends.
     pub ends_with_session: bool,
+    /// True if the route serves requests in a session.
+    pub serves_sessions: bool,
+    /// Settings for requests on wire 4; `None` if the route does not serve them.
+    pub one_shot: Option<OneShotRules<'a>>,
 }
 
 /// A failure of the service, without a sealed answer.
 #[derive(Debug)]
-pub enum Failure<E> {
+pub struct Failure<E> {
+    /// The cause of the failure.
+    pub cause: Cause<E>,
+    /// The way in which the client is answered.
+    pub problems: Problems,
+}
+
+/// The cause of a failure of the service.
+#[derive(Debug)]
+pub enum Cause<E> {
     /// The error of the service itself.
     Service(E),
     /// The service's answer cannot be sealed.
@@ -70,9 +85,45 @@ pub enum Failure<E> {
     },
 }
 
-impl<E> Failure<E> {
+impl<E> Cause<E> {
     fn unsealable(reason: impl Into<String>) -> Self {
-        Failure::Unsealable { reason: reason.into(), is_late: false }
+        Cause::Unsealable { reason: reason.into(), is_late: false }
+    }
+}
+
+/// The way in which errors of one request are answered: on wire 4 some go under the seal, once the request has opened.
+#[derive(Debug)]
+pub struct Problems {
+    form: Form,
+    is_one_shot: bool,
+    is_head: bool,
+    seal: Option<ProblemSeal>,
+}
+
+impl Problems {
+    fn of(parts: &Parts) -> Self {
+        let wire = wire_of(&HttpHeaders(&parts.headers));
+        let (is_one_shot, is_head) = (wire == Wire::OneShot, parts.method == Method::HEAD);
+        Problems { form: Form::of(wire), is_one_shot, is_head, seal: None }
+    }
+
+    /// Builds the answer to a rejected client.
+    // SPEC one-shot.md#problems
+    pub fn answer(&self, sessions: &impl Sessions, mut rejection: Rejection) -> Response<Body> {
+        if self.is_one_shot && rejection.refusal == Refusal::Wire(Error::KeyRetired) {
+            let document = sessions.one_shot().and_then(|keys| keys.document(sessions.now_ms()));
+            rejection = document.into_iter().fold(rejection, |rejection, keys| rejection.with("key_document", keys));
+        }
+        let answer = rejection.answer(self.form);
+        let sealed = self.seal.as_ref().filter(|_| rejection.is_sealed()).and_then(|seal| {
+            let randoms = sessions.randoms().ok()?;
+            seal.seal(sessions.provider(), &answer, self.is_head, sessions.now_ms(), &randoms.nonce).ok()
+        });
+        let Some(sealed) = sealed else { return error_answer(answer) };
+        let mut response = Response::new(full(sealed.body));
+        *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        headers::put_seal(response.headers_mut(), sealed.headers);
+        response
     }
 }
 
@@ -95,11 +146,11 @@ where
     F: Future<Output = Result<Response<Body>, E>> + Send,
     E: Send,
 {
-    let form = Form::of(wire_of(&HttpHeaders(&parts.headers)));
-    let opened = match open(sessions, &rules, &parts, body, timing).await {
+    let mut problems = Problems::of(&parts);
+    let opened = match open(sessions, &rules, &parts, body, &mut problems, timing).await {
         Ok(OpenOutcome::Fresh(opened)) => *opened,
         Ok(OpenOutcome::Again(kept)) => return Ok(kept.response()),
-        Err(rejection) => return Ok(reject(&**sessions, &rejection, form, timing)),
+        Err(rejection) => return Ok(reject(&**sessions, rejection, &problems, timing)),
     };
     let OpenRequest { inner, body, whole, fault, promise, reply } = opened;
     match &inner {
@@ -119,7 +170,7 @@ where
         if let Some(refusal) = fault.get() {
             return Err(SealError::Refused(refusal.clone()));
         }
-        let answer = answer.map_err(Failure::Service)?;
+        let answer = answer.map_err(Cause::Service)?;
         seal(sessions, &rules, &reply, answer, is_head, timing).await
     };
     let sealed = if rules.ends_with_session {
@@ -144,22 +195,27 @@ where
                 None => answer,
             })
         }
-        Err(SealError::Refused(refusal)) => Ok(reject(&**sessions, &refusal.into(), form, timing)),
+        Err(SealError::Refused(refusal)) => Ok(reject(&**sessions, refusal.into(), &problems, timing)),
         Err(SealError::Crypto(err)) => {
             let rejection = Rejection::from(err);
             sessions.report(&rejection.refusal, "seal");
-            Ok(error_answer(rejection.answer(form)))
+            Ok(problems.answer(&**sessions, rejection))
         }
-        Err(SealError::Failure(failure)) => Err(failure),
+        Err(SealError::Failure(cause)) => Err(Failure { cause, problems }),
     }
 }
 
 /// Builds the answer to a rejected client. It contains no steps of the timing, since they would reveal how far the
 /// request came.
-fn reject(sessions: &impl Sessions, rejection: &Rejection, form: Form, timing: &mut ServerTiming) -> Response<Body> {
+fn reject(
+    sessions: &impl Sessions,
+    rejection: Rejection,
+    problems: &Problems,
+    timing: &mut ServerTiming,
+) -> Response<Body> {
     sessions.report(&rejection.refusal, "call");
     timing.forget_steps();
-    error_answer(rejection.answer(form))
+    problems.answer(sessions, rejection)
 }
 
 /// Returns the outcome of work, or `None` if the session ended first: then the work is dropped.
@@ -200,11 +256,15 @@ async fn open<S: Sessions, B: Incoming>(
     rules: &Rules<'_>,
     parts: &Parts,
     body: B,
+    problems: &mut Problems,
     timing: &mut ServerTiming,
 ) -> Result<OpenOutcome<B>, Rejection> {
     let headers = HttpHeaders(&parts.headers);
-    let begun = begin(&**sessions, rules, &headers, parts, timing).await.and_then(|(opening, mut stream)| {
-        let len_max = opening.body_max(rules.body);
+    let begun = begin(&**sessions, rules, &headers, parts, timing).await.and_then(|(begun, mut stream)| {
+        let len_max = match &begun {
+            Begun::Session(opening) => opening.body_max(rules.body),
+            Begun::Key(opening) => opening.body_max(rules.body),
+        };
         if body.size_hint().lower() > len_max {
             return Err(BodyFault::TooLarge.into());
         }
@@ -212,9 +272,9 @@ async fn open<S: Sessions, B: Incoming>(
         if in_header.is_some() && !body.is_end_stream() {
             return Err(Error::HeaderInvalid(X_SEALED).into());
         }
-        Ok((opening, stream, in_header, len_max))
+        Ok((begun, stream, in_header, len_max))
     });
-    let (opening, stream, in_header, len_max) = match begun {
+    let (begun, stream, in_header, len_max) = match begun {
         Ok(begun) => begun,
         Err(rejection) => {
             // The client may still be sending: it must finish to read the answer.
@@ -225,10 +285,9 @@ async fn open<S: Sessions, B: Incoming>(
     let mut reader = Reader::new(body, stream, len_max, in_header);
     timing.skip();
     // The deadline covers the whole piece, however regularly its bytes arrive.
-    let first = tokio::time::timeout(rules.first_time, poll_fn(|cx| reader.poll_piece(cx))).await;
-    let first = match first.unwrap_or_else(|_| Err(BodyFault::TooSlow.into())) {
-        Ok(Some(first)) => first,
-        Ok(None) => return Err(Error::StreamTruncated.into()),
+    let first = tokio::time::timeout(rules.first_time, first(&**sessions, begun, &mut reader)).await;
+    let (opening, first) = match first.unwrap_or_else(|_| Err(BodyFault::TooSlow.into())) {
+        Ok(first) => first,
         Err(refusal) => {
             if !matches!(refusal, Refusal::Body(BodyFault::TooSlow | BodyFault::Broken)) {
                 reader.into_body().discard().await;
@@ -246,13 +305,18 @@ async fn open<S: Sessions, B: Incoming>(
     // A stamp that left the window while the body arrived is answered with the server's time, as one outside it at first.
     let unadmitted =
         |refusal| unadmitted(provider, &session, &headers, request_line(parts), sessions.now_ms(), refusal);
-    let fresh = match (admit(&**sessions, &session, opened.claim()).await, &kept) {
-        (Err(Refusal::Wire(Error::Replayed)), Some((kept, fingerprint))) => {
+    problems.seal = opened.problem_seal();
+    let admitted = match session.key_name() {
+        Some(_) => one_shot::admit(&**sessions, rules, &session, opened.claim()).await,
+        None => admit(&**sessions, &session, opened.claim()).await.map_err(unadmitted),
+    };
+    let fresh = match (admitted, &kept) {
+        (Err(Rejection { refusal: Refusal::Wire(Error::Replayed), .. }), Some((kept, fingerprint))) => {
             drop(reader);
             let answer = kept.find(fingerprint).await;
             return answer.map(OpenOutcome::Again).ok_or_else(|| Error::Replayed.into());
         }
-        (fresh, _) => fresh.map_err(unadmitted)?,
+        (fresh, _) => fresh?,
     };
     let plain = opened.release(fresh)?;
     timing.lap("replay-protection");
@@ -285,22 +349,59 @@ fn request_line(parts: &Parts) -> RequestLine<'_> {
     RequestLine { method: parts.method.as_str(), target }
 }
 
+/// A request whose body is read next.
+enum Begun<'a> {
+    Session(Opening<'a>),
+    Key(KeyedOpening<'a>),
+}
+
+/// Reads the first piece of a body; on wire 4 first its prefix, which gives the keys.
+async fn first<'a, B: Incoming>(
+    sessions: &impl Sessions,
+    begun: Begun<'a>,
+    reader: &mut Reader<B>,
+) -> Result<(Opening<'a>, Piece), Refusal> {
+    let opening = match begun {
+        Begun::Session(opening) => opening,
+        Begun::Key(opening) => {
+            let prefix = poll_fn(|cx| reader.poll_prefix(cx)).await?;
+            let keys = sessions.one_shot().ok_or(Error::KeyRetired)?;
+            let psk = prefix.psk_id.as_deref().map(|id| keys.psk(id)).transpose()?;
+            let (provider, now_ms) = (sessions.provider(), sessions.now_ms());
+            opening.open(provider, &prefix, psk.as_deref(), reader.stream_mut(), now_ms)?
+        }
+    };
+    let first = poll_fn(|cx| reader.poll_piece(cx)).await?;
+    Ok((opening, first.ok_or(Error::StreamTruncated)?))
+}
+
 async fn begin<'a>(
     sessions: &impl Sessions,
     rules: &Rules<'_>,
     headers: &'a HttpHeaders<'a>,
     parts: &'a Parts,
     timing: &mut ServerTiming,
-) -> Result<(Opening<'a>, Stream), Rejection> {
+) -> Result<(Begun<'a>, Stream), Rejection> {
     let (line, now_ms) = (request_line(parts), sessions.now_ms());
-    let exchange = Exchange::begin(headers, line, now_ms, sessions.replay(), |wire| sessions.check_wire(wire))?;
+    let is_served = |wire| match wire {
+        Wire::OneShot if rules.one_shot.is_none() => Err(Refusal::WireOff(wire)),
+        Wire::OneShot => Ok(()),
+        wire if !rules.serves_sessions => Err(Refusal::WireOff(wire)),
+        wire => sessions.check_wire(wire),
+    };
+    let exchange = Exchange::begin(headers, line, now_ms, sessions.replay(), is_served)?;
     timing.lap("replay-protection");
+    if let Some(name) = exchange.key_name() {
+        let key = one_shot::key(sessions, rules, name)?;
+        let (opening, stream) = exchange.key(key)?;
+        return Ok((Begun::Key(opening), stream));
+    }
     let session = sessions.find(exchange.session_id()?).await?.ok_or(Error::SessionUnknown)?;
     timing.lap("session-get");
-    let begun = exchange.session(sessions.provider(), session)?;
-    (rules.allows)(begun.0.session())?;
+    let (opening, stream) = exchange.session(sessions.provider(), session)?;
+    (rules.allows)(opening.session())?;
     timing.lap("replay-protection");
-    Ok(begun)
+    Ok((Begun::Session(opening), stream))
 }
 
 /// A sealed answer, with its body's bytes.
@@ -314,12 +415,12 @@ struct SealedAnswer {
 enum SealError<E> {
     Refused(Refusal),
     Crypto(Error),
-    Failure(Failure<E>),
+    Failure(Cause<E>),
 }
 
-impl<E> From<Failure<E>> for SealError<E> {
-    fn from(failure: Failure<E>) -> Self {
-        SealError::Failure(failure)
+impl<E> From<Cause<E>> for SealError<E> {
+    fn from(cause: Cause<E>) -> Self {
+        SealError::Failure(cause)
     }
 }
 
@@ -340,7 +441,7 @@ async fn seal<S: Sessions, E>(
     timing: &mut ServerTiming,
 ) -> Result<SealedAnswer, SealError<E>> {
     let (mut head, body) = answer.into_parts();
-    let seal = reply.answer(head.status.as_u16(), is_head).map_err(Failure::unsealable)?;
+    let seal = reply.answer(head.status.as_u16(), is_head).map_err(Cause::unsealable)?;
     let (body, all) = match seal {
         AnswerSeal::Plain(error) => {
             // Read to its end, so that the connection to the service can be reused.
@@ -359,7 +460,7 @@ async fn seal<S: Sessions, E>(
             (full(message.body), None)
         }
         AnswerSeal::Frames(seal) => {
-            let too_many = || Failure::unsealable("the headers of its answer are more than a seal holds");
+            let too_many = || Cause::unsealable("the headers of its answer are more than a seal holds");
             let inner = headers::seal_inner(&mut head.headers).ok_or_else(too_many)?;
             // Short enough for one frame, and of known length.
             let is_short = body.size_hint().exact().is_some_and(|len| len <= (FRAME_LEN_MAX / 2) as u64);
@@ -378,7 +479,7 @@ async fn seal<S: Sessions, E>(
                 let cut = Cut::new(long, sessions, reply.session(), Fault::default());
                 (Body::new(Sealing::new(Body::new(cut), sealer, inner)), None)
             } else if let Some(short) = short {
-                let unsealable = |err| Failure::unsealable(format!("its answer cannot be sealed: {err}"));
+                let unsealable = |err| Cause::unsealable(format!("its answer cannot be sealed: {err}"));
                 let stream = Bytes::from(FrameSeal::one_frame(sealer, &inner, &short).map_err(unsealable)?);
                 (full(stream.clone()), Some(stream))
             } else {
@@ -396,24 +497,24 @@ async fn seal<S: Sessions, E>(
 }
 
 /// Reads all of a short answer.
-async fn read<E>(body: Body, rules: &Rules<'_>) -> Result<Bytes, Failure<E>> {
+async fn read<E>(body: Body, rules: &Rules<'_>) -> Result<Bytes, Cause<E>> {
     let read = tokio::time::timeout(rules.answer_time, body.collect()).await;
-    let read = read.map_err(|_| late())?.map_err(|err| Failure::unsealable(format!("its answer broke off: {err}")))?;
+    let read = read.map_err(|_| late())?.map_err(|err| Cause::unsealable(format!("its answer broke off: {err}")))?;
     Ok(read.to_bytes())
 }
 
 /// Reads all of an answer that becomes one sealed message.
-async fn collect<E>(mut body: Body, rules: &Rules<'_>) -> Result<SealBuffer, Failure<E>> {
+async fn collect<E>(mut body: Body, rules: &Rules<'_>) -> Result<SealBuffer, Cause<E>> {
     let len_max = rules.body.whole;
     let len = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let too_long = || Failure::unsealable("its answer is longer than a sealed body may be");
+    let too_long = || Cause::unsealable("its answer is longer than a sealed body may be");
     if len > len_max {
         return Err(too_long());
     }
     let mut buffer = SealBuffer::with_capacity(len);
     let read = async {
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|err| Failure::unsealable(format!("its answer broke off: {err}")))?;
+            let frame = frame.map_err(|err| Cause::unsealable(format!("its answer broke off: {err}")))?;
             let Some(data) = frame.data_ref() else { continue };
             if buffer.len() + data.len() > len_max {
                 return Err(too_long());
@@ -426,6 +527,6 @@ async fn collect<E>(mut body: Body, rules: &Rules<'_>) -> Result<SealBuffer, Fai
     Ok(buffer)
 }
 
-fn late<E>() -> Failure<E> {
-    Failure::Unsealable { reason: "its answer comes too slowly".into(), is_late: true }
+fn late<E>() -> Cause<E> {
+    Cause::Unsealable { reason: "its answer comes too slowly".into(), is_late: true }
 }

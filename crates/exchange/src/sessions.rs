@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::one_shot::{self, OneShotKeys};
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::exchange::{Refusal, readmit};
@@ -43,6 +44,11 @@ pub trait Sessions: Send + Sync + 'static {
     /// [`Error::Replayed`], and errors of the store.
     fn reserve(&self, session: &Session, claim: &Claim) -> impl Future<Output = Result<Fresh, Refusal>> + Send;
 
+    /// Returns the keys of wire 4; `None` on a server without any.
+    fn one_shot(&self) -> Option<&dyn OneShotKeys> {
+        None
+    }
+
     /// Draws the random inputs of one answer.
     ///
     /// # Errors
@@ -67,13 +73,18 @@ pub(crate) async fn admit(sessions: &impl Sessions, session: &Session, claim: &C
     sessions.reserve(session, &claim).await
 }
 
-/// Returns when a session is over: expired, or revoked by any process. An unavailable store does not end it.
+/// Returns when a session is over: expired, or revoked by any process; on wire 4, when its key is. An unavailable store does not
+/// end it.
 // SPEC session-3.md#renew-and-end
 pub async fn over(sessions: &impl Sessions, session: &Session) {
     loop {
         let left = Duration::from_millis(session.record().expires_ms.saturating_sub(sessions.now_ms()));
         tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK_INTERVAL)).await;
-        if session.is_expired(sessions.now_ms()) || matches!(sessions.find(session.id()).await, Ok(None)) {
+        let is_gone = match session.key_name() {
+            Some(_) => one_shot::check(sessions, session).is_err(),
+            None => matches!(sessions.find(session.id()).await, Ok(None)),
+        };
+        if is_gone || session.is_expired(sessions.now_ms()) {
             return;
         }
     }

@@ -10,6 +10,7 @@ use sealway_proto::routes::{self, Decision, Pattern, decide};
 use sealway_exchange::KeptAnswers;
 
 use crate::mle::{Mle, MlePolicy};
+use crate::one_shot::{ClearRequests, Document, EhbpPolicy, OneShotPolicy};
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
 use crate::upstream::Upstream;
@@ -18,34 +19,97 @@ use crate::upstream::Upstream;
 pub(crate) const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Mode of sealing on a route.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sealing {
     /// Every request must be sealed.
     Required,
     /// Requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
     Optional,
+    /// Every request is sealed by the Encrypted HTTP Body Protocol, but for those that the route passes in clear.
+    Ehbp,
+    /// Every request is sealed to a key of the service, on wire 4.
+    Hpke,
+    /// Every request is sealed, in a session or on wire 4.
+    SessionOrHpke,
     /// No request is sealed: all pass through.
     #[default]
     Off,
 }
 
+impl Sealing {
+    /// Returns the document that publishes the keys of the mode.
+    pub(crate) fn document(self) -> Option<Document> {
+        match self {
+            Sealing::Ehbp => Some(Document::Ehbp),
+            Sealing::Hpke | Sealing::SessionOrHpke => Some(Document::Hpke),
+            Sealing::Required | Sealing::Optional | Sealing::Off => None,
+        }
+    }
+}
+
+impl Sealing {
+    /// Returns true if requests on wire 4 are served.
+    pub(crate) fn serves_hpke(self) -> bool {
+        matches!(self, Sealing::Hpke | Sealing::SessionOrHpke)
+    }
+
+    /// Returns true if requests in a session are served.
+    pub(crate) fn serves_sessions(self) -> bool {
+        matches!(self, Sealing::Required | Sealing::Optional | Sealing::SessionOrHpke)
+    }
+}
+
+impl serde::Serialize for Sealing {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Sealing::Required => serializer.serialize_str("required"),
+            Sealing::Optional => serializer.serialize_str("optional"),
+            Sealing::Ehbp => serializer.serialize_str("ehbp"),
+            Sealing::Hpke => serializer.serialize_str("hpke"),
+            Sealing::SessionOrHpke => ["session", "hpke"].serialize(serializer),
+            Sealing::Off => serializer.serialize_str("off"),
+        }
+    }
+}
+
 impl<'de> serde::Deserialize<'de> for Sealing {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
+        impl<'de> serde::de::Visitor<'de> for Visitor {
             type Value = Sealing;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("required, optional or off")
+                f.write_str("required, optional, hpke, ehbp, off, or a list of session and hpke")
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sealing, E> {
                 match text {
                     "required" => Ok(Sealing::Required),
                     "optional" => Ok(Sealing::Optional),
+                    "ehbp" => Ok(Sealing::Ehbp),
+                    "hpke" => Ok(Sealing::Hpke),
                     "off" | "false" => Ok(Sealing::Off),
                     _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Sealing, A::Error> {
+                let (mut session, mut hpke) = (false, false);
+                while let Some(name) = list.next_element::<String>()? {
+                    let is_in = match name.as_str() {
+                        "session" => &mut session,
+                        "hpke" => &mut hpke,
+                        other => return Err(serde::de::Error::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                    };
+                    if std::mem::replace(is_in, true) {
+                        return Err(serde::de::Error::custom(format!("{name} stands twice")));
+                    }
+                }
+                match (session, hpke) {
+                    (true, true) => Ok(Sealing::SessionOrHpke),
+                    (true, false) => Ok(Sealing::Required),
+                    (false, true) => Ok(Sealing::Hpke),
+                    (false, false) => Err(serde::de::Error::invalid_length(0, &self)),
                 }
             }
 
@@ -67,6 +131,8 @@ pub enum Action {
     Forward(Box<Forward>),
     /// The gateway answers by itself.
     Standalone(Standalone),
+    /// The gateway answers with its public keys.
+    Keys(Document),
 }
 
 /// Forwarding to an upstream, with its settings.
@@ -109,6 +175,10 @@ pub struct ForwardPolicy {
     pub unsealed_headers: Vec<HeaderName>,
     /// Settings for messages of a card scheme.
     pub mle: Option<MlePolicy>,
+    /// Settings for requests by the Encrypted HTTP Body Protocol.
+    pub ehbp: EhbpPolicy,
+    /// Settings for requests on wire 4.
+    pub one_shot: OneShotPolicy,
     /// Index of the route in the configuration.
     pub route: usize,
     /// Maximum share of the upstream's uploads for this route; three quarters by default.
@@ -152,6 +222,8 @@ impl Default for ForwardPolicy {
             keep_answers: None,
             unsealed_headers: Vec::new(),
             mle: None,
+            ehbp: EhbpPolicy::default(),
+            one_shot: OneShotPolicy::default(),
             route: 0,
             uploads_max: None,
             body_rate_min: None,
@@ -161,7 +233,7 @@ impl Default for ForwardPolicy {
 }
 
 /// Condition of a route. An empty list matches everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matcher {
     /// Names of the matching listeners.
     pub listeners: Vec<Arc<str>>,
@@ -189,7 +261,7 @@ impl Route {
     pub(crate) fn upstream(&self) -> &str {
         match &self.action {
             Action::Forward(forward) => forward.upstream.name(),
-            Action::Sessions | Action::Standalone(_) => "",
+            Action::Sessions | Action::Standalone(_) | Action::Keys(_) => "",
         }
     }
 }
@@ -241,6 +313,7 @@ impl Route {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,
             Action::Standalone(standalone) => standalone.body_max(),
+            Action::Keys(_) => 0,
             Action::Forward(forward) if forward.policy.sealed == Sealing::Off && forward.mle.is_none() => 0,
             Action::Forward(forward) => forward.policy.sealed_body_max,
         }
@@ -252,12 +325,14 @@ impl Route {
             // In another spelling of its path a request would pass by in clear.
             Action::Forward(forward) if forward.mle.as_ref().is_some_and(Mle::bars_clear) => routes::SealMode::Required,
             Action::Forward(forward) => match forward.policy.sealed {
-                Sealing::Required => routes::SealMode::Required,
+                Sealing::Required | Sealing::Hpke | Sealing::SessionOrHpke => routes::SealMode::Required,
                 Sealing::Optional => routes::SealMode::Optional,
+                Sealing::Ehbp if forward.policy.ehbp.unsealed == ClearRequests::Pass => routes::SealMode::Optional,
+                Sealing::Ehbp => routes::SealMode::Required,
                 Sealing::Off => routes::SealMode::Off,
             },
             Action::Standalone(Standalone::Unavailable) => routes::SealMode::Required,
-            Action::Sessions | Action::Standalone(_) => routes::SealMode::Off,
+            Action::Sessions | Action::Standalone(_) | Action::Keys(_) => routes::SealMode::Off,
         }
     }
 }

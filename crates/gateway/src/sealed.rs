@@ -12,7 +12,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_exchange::body::{Body as ExchangeBody, Incoming};
 use sealway_exchange::headers::HttpHeaders;
 use sealway_exchange::timing::ServerTiming;
-use sealway_exchange::{Failure, Rules, serve};
+use sealway_exchange::{Cause, Failure, OneShotRules, Rules, Sessions, serve};
 use sealway_proto::exchange::{BodyBounds, wire_of};
 use sealway_proto::session::Session;
 use sealway_runtime::http::share::Share;
@@ -28,8 +28,8 @@ use crate::uploads::{Upload, begin as begin_upload};
 use crate::upstream::UpstreamError;
 
 /// Answers a sealed request on a route.
-pub(crate) async fn call(
-    authority: &Arc<Authority>,
+pub(crate) async fn call<S: Sessions>(
+    (sessions, authority): (&Arc<S>, &Authority),
     forward: &Forward,
     limits: RequestLimits,
     parts: Parts,
@@ -44,6 +44,7 @@ pub(crate) async fn call(
         authority.allows(session, uri.path())?;
         if is_another_client(forward, origin.as_ref(), session) { Err(Refusal::AnotherClient) } else { Ok(()) }
     };
+    let one_shot = OneShotRules { kems: &policy.one_shot.kems, needs_psk: policy.one_shot.needs_psk };
     let rules = Rules {
         allows: &allows,
         content_type: &policy.content_type,
@@ -54,12 +55,14 @@ pub(crate) async fn call(
         answer_time: forward.upstream.response_time(),
         kept: forward.kept.as_ref(),
         ends_with_session: true,
+        serves_sessions: policy.sealed.serves_sessions(),
+        one_shot: policy.sealed.serves_hpke().then_some(one_shot),
     };
     let is_answered = Arc::<AtomicBool>::default();
     let ahead = room.another();
     // The bounds of a sealed body limit its length.
     let bounds = StreamLimits { len_max: u64::MAX, ..limits.of_body(policy, &is_answered) };
-    let body = SealedBody { body: BoundedBody::new(body, bounds, BarredNames::new()), room };
+    let body = SealedBody::new(body, bounds, room);
     let service = async |request: Request<ExchangeBody>| {
         let (mut parts, body) = request.into_parts();
         policy.headers.to_upstream(&mut parts, is_trusted);
@@ -80,11 +83,16 @@ pub(crate) async fn call(
         }
         Ok::<_, UpstreamError>(answer.map(ExchangeBody::from))
     };
-    match serve(authority, rules, parts, body, timing, service).await {
+    match serve(sessions, rules, parts, body, timing, service).await {
         Ok(answer) => answer.map(ExchangeBody::into_boxed),
-        Err(Failure::Service(err)) => err.answer(form),
-        Err(Failure::Unsealable { is_late: true, .. }) => UpstreamError::TooSlow.answer(form),
-        Err(Failure::Unsealable { reason, .. }) => UpstreamError::Unreachable(reason).answer(form),
+        Err(Failure { cause, problems }) => {
+            let err = match cause {
+                Cause::Service(err) => err,
+                Cause::Unsealable { is_late: true, .. } => UpstreamError::TooSlow,
+                Cause::Unsealable { reason, .. } => UpstreamError::Unreachable(reason),
+            };
+            err.noted(problems.answer(&**sessions, err.refusal().into()).map(ExchangeBody::into_boxed))
+        }
     }
 }
 
@@ -97,9 +105,21 @@ fn is_another_client(forward: &Forward, origin: Option<&Origin>, session: &Sessi
 }
 
 /// A request's sealed body, with its share of the room.
-struct SealedBody {
+pub(crate) struct SealedBody {
     body: BoundedBody<RequestBody>,
     room: Share,
+}
+
+impl SealedBody {
+    /// Puts bounds on a body; its bytes take room as they arrive.
+    pub(crate) fn new(body: RequestBody, bounds: StreamLimits, room: Share) -> SealedBody {
+        SealedBody { body: BoundedBody::new(body, bounds, BarredNames::new()), room }
+    }
+
+    /// Returns the room of the bytes that arrived, for a reader that holds all of them.
+    pub(crate) fn into_room(self) -> Share {
+        self.room
+    }
 }
 
 impl HttpBody for SealedBody {

@@ -19,18 +19,21 @@ impl Wires {
     pub fn of(wires: impl IntoIterator<Item = Wire>) -> Self {
         let mut set = Wires([false; Wire::ALL.len()]);
         for wire in wires {
-            set.0[index(wire)] = true;
+            if let Some(is_in) = set.0.get_mut(index(wire)) {
+                *is_in = true;
+            }
         }
         set
     }
 
     /// True if the set contains the wire.
     pub fn has(self, wire: Wire) -> bool {
-        self.0[index(wire)]
+        // Routes alone say where requests without a session are served.
+        self.0.get(index(wire)).copied().unwrap_or(true)
     }
 }
 
-/// Returns the index of a wire in [`Wire::ALL`].
+/// Returns the index of a wire in [`Wire::ALL`]; behind its end for a wire without sessions.
 pub(crate) fn index(wire: Wire) -> usize {
     usize::from(wire.number()).saturating_sub(1)
 }

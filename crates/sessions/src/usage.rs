@@ -42,25 +42,26 @@ impl Tally {
     }
 }
 
+/// The wires of sealed calls: those of sessions, and the one without.
+const CALL_WIRES: [Wire; 4] = [Wire::V1, Wire::V2, Wire::Native, Wire::OneShot];
+
 /// Usage of all wires since this process started.
 pub(crate) struct Usage {
     inits: [Tally; Wire::ALL.len()],
-    calls: [Tally; Wire::ALL.len()],
+    calls: [Tally; CALL_WIRES.len()],
 }
 
 impl Usage {
     pub(crate) fn new() -> Self {
-        let tallies = |count: &'static str, last: &'static str| {
-            Wire::ALL.map(|wire| Tally {
-                count: counter!(count, "wire" => wire.name()),
-                last: gauge!(last, "wire" => wire.name()),
-                counted: AtomicU64::new(0),
-                last_ms: AtomicU64::new(0),
-            })
+        let tally = |count: &'static str, last: &'static str, wire: Wire| Tally {
+            count: counter!(count, "wire" => wire.name()),
+            last: gauge!(last, "wire" => wire.name()),
+            counted: AtomicU64::new(0),
+            last_ms: AtomicU64::new(0),
         };
         Usage {
-            inits: tallies("sealway_inits_total", "sealway_last_init_seconds"),
-            calls: tallies("sealway_sealed_calls_total", "sealway_last_call_seconds"),
+            inits: Wire::ALL.map(|wire| tally("sealway_inits_total", "sealway_last_init_seconds", wire)),
+            calls: CALL_WIRES.map(|wire| tally("sealway_sealed_calls_total", "sealway_last_call_seconds", wire)),
         }
     }
 

@@ -13,10 +13,10 @@ use http_body::Body as _;
 use sealway_exchange::body::{Body, BoxError, discard, full};
 use sealway_exchange::headers::{HttpHeaders, identity_headers, remove_identity};
 use sealway_exchange::timing::ServerTiming;
-use sealway_exchange::{Failure, Rules, Sessions, error_answer, serve};
+use sealway_exchange::{Cause, Failure, Rules, Sessions, error_answer, serve};
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
-use sealway_proto::exchange::{BodyBounds, ErrorAnswer, Form, Refusal, Rejection, looks_sealed, wire_of};
+use sealway_proto::exchange::{BodyBounds, ErrorAnswer, Form, Refusal, Rejection, looks_sealed};
 use sealway_proto::limits::SEALED_BODY_MAX_DEFAULT;
 use sealway_proto::session::{Claim, Fresh, Session};
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
@@ -281,7 +281,7 @@ async fn sealed_only<E: Send>(
         return Ok(response);
     }
     let settings = &shared.settings;
-    let (form, uri) = (Form::of(wire_of(&HttpHeaders(&parts.headers))), parts.uri.clone());
+    let uri = parts.uri.clone();
     let allows = |session: &Session| {
         let is_barred = session.id().is_anonymous() && !settings.anonymous_paths.iter().any(|path| path == uri.path());
         if is_barred { Err(Refusal::Forbidden) } else { Ok(()) }
@@ -296,6 +296,8 @@ async fn sealed_only<E: Send>(
         answer_time: settings.answer_time,
         kept: None,
         ends_with_session: true,
+        serves_sessions: true,
+        one_shot: None,
     };
     let body = TimedBody::new(body, Flow { idle: settings.body_idle, time: settings.body_time });
     let inside = |mut request: Request<Body>| {
@@ -309,11 +311,11 @@ async fn sealed_only<E: Send>(
     };
     match serve(shared, rules, parts, body, timing, inside).await {
         Ok(response) => Ok(response),
-        Err(Failure::Service(err)) => Err(err),
-        Err(Failure::Unsealable { reason, is_late }) => {
+        Err(Failure { cause: Cause::Service(err), .. }) => Err(err),
+        Err(Failure { cause: Cause::Unsealable { reason, is_late }, problems }) => {
             tracing::warn!("an answer cannot be sealed: {reason}");
             let refusal = Refusal::Unanswered(if is_late { 504 } else { 502 });
-            Ok(error_answer(Rejection::from(refusal).answer(form)))
+            Ok(problems.answer(&**shared, Rejection::from(refusal)))
         }
     }
 }

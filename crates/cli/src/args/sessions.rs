@@ -142,6 +142,8 @@ pub(crate) struct Call {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) once: CallOnce,
+    #[command(flatten)]
     pub(crate) mle: CallMle,
     /// Time limit of one exchange, in milliseconds
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
@@ -149,6 +151,22 @@ pub(crate) struct Call {
     /// Show what goes over the wire, who the service is and what it takes the caller for, and timings; never keys
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+/// One sealed request without a session.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Requests without a session")]
+pub(crate) struct CallOnce {
+    /// Seal to a key of the service, without a session (wire 4). --pin names its kid, hpke:…, or has its key configuration in base64;
+    /// --root is the root that signs the service's keys
+    #[arg(long, conflicts_with_all = ["wire", "trust_file", "suites", "key_log", "init", "ttl", "token_file", "profile"])]
+    pub(crate) once: bool,
+    /// Name of a pre-shared key, by which the service knows the caller
+    #[arg(long, value_name = "NAME", requires_all = ["once", "psk_file"])]
+    pub(crate) psk: Option<String>,
+    /// A file with the pre-shared key, 32 bytes in base64
+    #[arg(long, value_name = "FILE", requires = "psk")]
+    pub(crate) psk_file: Option<PathBuf>,
 }
 
 /// Messages of a card scheme in place of a sealed session.

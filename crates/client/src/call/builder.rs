@@ -131,6 +131,36 @@ impl Builder {
     /// # Errors
     /// [`ErrorKind::Usage`] for a setting out of bounds; [`ErrorKind::Trust`] for a trust file that cannot be read.
     pub fn build(self) -> Result<Client, Error> {
+        self.check_bounds()?;
+        let settings = &self.settings;
+        let has_path = match settings.init_path.as_str() {
+            "/session/init" => true,
+            "/session/init/anon" => settings.wire == Wire::V1,
+            "/v1/session/init" => settings.wire == Wire::V2,
+            _ => false,
+        };
+        if !has_path {
+            let allowed = "/session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)";
+            return Err(ErrorKind::Usage(format!("init_path: {} is not {allowed}", settings.init_path)).into());
+        }
+        if self.settings.offer.suites.is_empty() {
+            return Err(ErrorKind::Usage("suites: the list is empty".into()).into());
+        }
+        Client::new(self.url.map_err(ErrorKind::Usage)?, self.settings)
+    }
+
+    /// Creates a client that seals single requests without a session, with the timeouts and bounds of these settings. What belongs to
+    /// sessions has no effect.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`] for a setting out of bounds, and for pins that cannot be used.
+    #[cfg(feature = "one-shot")]
+    pub fn one_shot(self, trust: crate::OneShotTrust) -> Result<crate::OneShot, Error> {
+        self.check_bounds()?;
+        crate::OneShot::new(self.url.map_err(ErrorKind::Usage)?, self.settings, trust)
+    }
+
+    fn check_bounds(&self) -> Result<(), Error> {
         let settings = &self.settings;
         for (name, time) in [
             ("connect_timeout", settings.connect_timeout),
@@ -149,20 +179,7 @@ impl Builder {
                 return Err(ErrorKind::Usage(format!("{name}: {len} is more than {BODY_MAX} bytes")).into());
             }
         }
-        let has_path = match settings.init_path.as_str() {
-            "/session/init" => true,
-            "/session/init/anon" => settings.wire == Wire::V1,
-            "/v1/session/init" => settings.wire == Wire::V2,
-            _ => false,
-        };
-        if !has_path {
-            let allowed = "/session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)";
-            return Err(ErrorKind::Usage(format!("init_path: {} is not {allowed}", settings.init_path)).into());
-        }
-        if self.settings.offer.suites.is_empty() {
-            return Err(ErrorKind::Usage("suites: the list is empty".into()).into());
-        }
-        Client::new(self.url.map_err(ErrorKind::Usage)?, self.settings)
+        Ok(())
     }
 
     /// Creates the client, and agrees its first session.

@@ -102,6 +102,9 @@ pub(crate) enum Remedy {
     NewSession,
     /// Retry with the corrected clock, which the service proved.
     Clock,
+    /// Seal to another key: the service no longer accepts this one.
+    #[cfg(feature = "one-shot")]
+    NewKey,
 }
 
 impl<E: Into<Error>> From<E> for Failure {

@@ -1,5 +1,6 @@
 //! Exchanges of wire 3 over connections: agreements, renewals, ends and calls. `spec/session-3.md`.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -13,12 +14,14 @@ use sealway_proto::wire::base64;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
 use tokio::time::{Instant as Deadline, timeout};
 
-use super::session::StreamHead;
+use super::session::{Expected, StreamHead};
 use super::stream::{Opening, Sealing};
 use super::trust::KEY_SET_PATH;
 use super::{Agreement, INIT_PATH, PublicKey, Session, key_log, suite_required};
 use crate::Body;
-use crate::call::{AGREEMENT_LEN_MAX, Calls, Failure, Line, Meter, Payload, Pieces, Remedy, Trace, Transport, texts};
+use crate::call::{
+    AGREEMENT_LEN_MAX, Calls, Failure, Line, Meter, Payload, Pieces, Remedy, Settings, Trace, Transport, texts,
+};
 use crate::error::{Error, ErrorKind};
 use crate::message::{Message, insert};
 
@@ -132,11 +135,24 @@ pub(crate) async fn call(
     payload: Payload,
     deadline: Option<Deadline>,
 ) -> Result<Response<Body>, Failure> {
-    let (meter, settings) = (Meter::new(), &calls.settings);
+    let begin = |is_empty| session.begin(line.method, line.path, line.headers, is_empty);
+    exchange(to, &calls.settings, begin, line, payload, deadline).await
+}
+
+/// Seals a request with the head that `begin` makes for it, sends it, and opens its answer up to the first frame.
+pub(crate) async fn exchange<P: Expected>(
+    to: &Transport,
+    settings: &Arc<Settings>,
+    begin: impl FnOnce(bool) -> Result<StreamHead<P>, Error>,
+    line: &Line<'_>,
+    payload: Payload,
+    deadline: Option<Deadline>,
+) -> Result<Response<Body>, Failure> {
+    let meter = Meter::new();
     let (headers, body, pending) = match payload {
         Payload::Whole(body) => {
             let at = Instant::now();
-            let (message, pending) = session.seal(line.method, line.path, line.headers, &body)?;
+            let (message, pending) = begin(body.is_empty())?.whole(&body)?;
             meter.lap(Step::Encrypt.name(), at);
             if let Some(Ok(stream)) = message.headers.get(X_SEALED).map(|stream| base64::decode(stream.as_bytes())) {
                 meter.sent(stream.len());
@@ -144,13 +160,12 @@ pub(crate) async fn call(
             (message.headers, Pieces::new(message.body, meter.clone()).boxed_unsync(), pending)
         }
         Payload::Flow(source) => {
-            let StreamHead { mut headers, sealer, inner, pending, .. } =
-                session.begin(line.method, line.path, line.headers, false)?;
+            let StreamHead { mut headers, prefix, sealer, inner, pending, .. } = begin(false)?;
             // hyper treats GET and HEAD with a body of unknown length as requests without a body.
             if [Method::GET, Method::HEAD].contains(line.method) {
                 insert(&mut headers, TRANSFER_ENCODING.as_str(), "chunked")?;
             }
-            (headers, Sealing::new(source, sealer, inner, meter.clone()).boxed_unsync(), pending)
+            (headers, Sealing::new(source, prefix, sealer, inner, meter.clone()).boxed_unsync(), pending)
         }
     };
     let request = to.request(line.method, line.path, headers, body)?;
@@ -168,6 +183,10 @@ pub(crate) async fn call(
         let (inner, body) = timeout(after, begun).await.map_err(late)??;
         let mut response = Response::new(Body::opening(body));
         (*response.status_mut(), *response.headers_mut()) = (head.status, inner);
+        if pending.is_problem(&head.headers) {
+            let body = response.into_body().bytes_within(PROBLEM_LEN_MAX).await?;
+            return Err(pending.problem(head.status, &body));
+        }
         response.extensions_mut().insert(Trace::new(request_headers, aad, &head.headers, meter.clone()));
         Ok(response)
     };

@@ -55,14 +55,16 @@ pub struct Pending<'a> {
 }
 
 /// Head of a sealed request, and the sealer of the stream that follows it.
-pub(super) struct StreamHead<'a> {
-    pub(super) headers: HeaderMap,
+pub(crate) struct StreamHead<P> {
+    pub(crate) headers: HeaderMap,
+    /// Bytes of the stream before its frames.
+    pub(super) prefix: Vec<u8>,
     pub(super) sealer: FrameSealer,
     /// Encoded inner headers, with which the stream begins.
     pub(super) inner: Vec<u8>,
     /// True if the stream goes in a header.
     pub(super) is_bodyless: bool,
-    pub(super) pending: Pending<'a>,
+    pub(crate) pending: P,
 }
 
 impl Agreement {
@@ -180,10 +182,76 @@ impl Session {
         headers: &HeaderMap,
         body: &[u8],
     ) -> Result<(Message, Pending<'_>), Error> {
-        let begun = self.begin(method, path_and_query, headers, body.is_empty())?;
-        let StreamHead { mut headers, mut sealer, inner, is_bodyless, pending } = begun;
+        let head = self.begin(method, path_and_query, headers, body.is_empty())?;
+        head.whole(body)
+    }
+
+    pub(super) fn begin(
+        &self,
+        method: &Method,
+        path_and_query: &str,
+        headers: &HeaderMap,
+        is_empty: bool,
+    ) -> Result<StreamHead<Pending<'_>>, Error> {
+        let sent = SentAt::now();
+        let shape = Shape::of(method, headers, is_empty, 0)?;
+        let line = RequestLine { method: method.as_str(), target: path_and_query };
+        let call = self.agreed.seal(default_provider(), line, shape.content_type, self.stamp_ms(), &shape.nonce);
+        let call = call.map_err(ErrorKind::Seal)?;
+        let pending = Pending { session: self, answer: call.pending, method: method.clone(), sent };
+        shape.head(&call.headers, Vec::new(), call.sealer, pending)
+    }
+}
+
+/// Form of a sealed request before its keys are used.
+pub(crate) struct Shape {
+    /// Encoded inner headers, with which the stream begins.
+    inner: Vec<u8>,
+    /// True if the stream goes in a header.
+    is_bodyless: bool,
+    /// Media type outside the seal.
+    pub(crate) content_type: &'static str,
+    /// Random nonce of the request.
+    pub(crate) nonce: [u8; 16],
+}
+
+impl Shape {
+    /// Chooses the form of a request. `prefix_len` is the length of the stream before its frames, in bytes.
+    pub(crate) fn of(method: &Method, headers: &HeaderMap, is_empty: bool, prefix_len: usize) -> Result<Self, Error> {
+        if [Method::CONNECT, Method::TRACE, Method::OPTIONS].contains(method) {
+            return Err(ErrorKind::Usage(format!("{method} is not sealed")).into());
+        }
+        let mut inner = Vec::new();
+        inner_headers(headers)?.encode(&mut inner);
+        // Intermediaries drop or reject the body of a request with such a method.
+        let by_nature = [Method::GET, Method::HEAD, Method::DELETE].contains(method);
+        let sealed_len = (prefix_len as u64 + FrameSealer::stream_len(inner.len() as u64)).div_ceil(3) * 4;
+        let is_bodyless = is_empty && by_nature && sealed_len <= X_SEALED_LEN_MAX as u64;
+        let content_type = if is_bodyless { "" } else { "application/octet-stream" };
+        let mut nonce = [0; 16];
+        default_provider().fill_random(&mut nonce).map_err(ErrorKind::Seal)?;
+        Ok(Shape { inner, is_bodyless, content_type, nonce })
+    }
+
+    pub(crate) fn head<P>(
+        self,
+        seal: &[(&'static str, String)],
+        prefix: Vec<u8>,
+        sealer: FrameSealer,
+        pending: P,
+    ) -> Result<StreamHead<P>, Error> {
+        let headers = outer(self.content_type, seal)?;
+        Ok(StreamHead { headers, prefix, sealer, inner: self.inner, is_bodyless: self.is_bodyless, pending })
+    }
+}
+
+impl<P> StreamHead<P> {
+    /// Seals a whole body behind the head.
+    pub(crate) fn whole(self, body: &[u8]) -> Result<(Message, P), Error> {
+        let StreamHead { mut headers, prefix, mut sealer, inner, is_bodyless, pending } = self;
         let len = FrameSealer::stream_len((inner.len() + body.len()) as u64);
-        let mut out = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
+        let mut out = Vec::with_capacity(prefix.len() + usize::try_from(len).unwrap_or_default());
+        out.extend_from_slice(&prefix);
         let mut rest = (inner.as_slice(), body);
         loop {
             let frame = sealer.begin(&mut out);
@@ -205,32 +273,35 @@ impl Session {
         }
         Ok((Message { headers, body: out.into(), aad: Vec::new() }, pending))
     }
+}
 
-    pub(super) fn begin(
-        &self,
-        method: &Method,
-        path_and_query: &str,
-        headers: &HeaderMap,
-        is_empty: bool,
-    ) -> Result<StreamHead<'_>, Error> {
-        if [Method::CONNECT, Method::TRACE, Method::OPTIONS].contains(method) {
-            return Err(ErrorKind::Usage(format!("{method} is not sealed")).into());
-        }
-        let (provider, sent) = (default_provider(), SentAt::now());
-        let mut inner = Vec::new();
-        inner_headers(headers)?.encode(&mut inner);
-        // Intermediaries drop or reject the body of a request with such a method.
-        let by_nature = [Method::GET, Method::HEAD, Method::DELETE].contains(method);
-        let sealed_len = FrameSealer::stream_len(inner.len() as u64).div_ceil(3) * 4;
-        let is_bodyless = is_empty && by_nature && sealed_len <= X_SEALED_LEN_MAX as u64;
-        let content_type = if is_bodyless { "" } else { "application/octet-stream" };
-        let mut nonce = [0; 16];
-        provider.fill_random(&mut nonce).map_err(ErrorKind::Seal)?;
-        let line = RequestLine { method: method.as_str(), target: path_and_query };
-        let call = self.agreed.seal(provider, line, content_type, self.stamp_ms(), &nonce).map_err(ErrorKind::Seal)?;
-        let headers = outer(content_type, &call.headers)?;
-        let pending = Pending { session: self, answer: call.pending, method: method.clone(), sent };
-        Ok(StreamHead { headers, sealer: call.sealer, inner, is_bodyless, pending })
+/// State that opens the answer to one sealed request, on any wire with frames.
+pub(crate) trait Expected {
+    /// Returns the opener of an answer with these headers, and its stream if a header holds it.
+    fn opener(&self, status: StatusCode, headers: &HeaderMap) -> Result<(Option<Vec<u8>>, FrameOpener), Error>;
+
+    /// Converts an unsealed answer into a failure.
+    fn refused(&self, status: StatusCode, body: &[u8]) -> Failure;
+
+    /// Returns true if a sealed answer with these headers is a problem of the server, which on wire 3 is never sealed.
+    fn is_problem(&self, headers: &HeaderMap) -> bool {
+        let _ = headers;
+        false
+    }
+
+    /// Converts a sealed problem, which the service alone can have made, into a failure.
+    fn problem(&self, status: StatusCode, body: &[u8]) -> Failure {
+        self.refused(status, body)
+    }
+}
+
+impl Expected for Pending<'_> {
+    fn opener(&self, status: StatusCode, headers: &HeaderMap) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
+        self.opener(status, headers)
+    }
+
+    fn refused(&self, status: StatusCode, body: &[u8]) -> Failure {
+        self.refused(status, body)
     }
 }
 
@@ -310,7 +381,7 @@ impl Pending<'_> {
 }
 
 /// Converts an unsealed answer into an error: a problem with a code, or another rejection.
-fn plain(status: StatusCode, body: &[u8]) -> Error {
+pub(crate) fn plain(status: StatusCode, body: &[u8]) -> Error {
     match Problem::parse(status.as_u16(), body) {
         Some(Problem { code, more, .. }) => ErrorKind::Problem { status, code: excerpt(code.as_bytes()), more },
         None => ErrorKind::Refused { status, body: excerpt(body) },

@@ -27,6 +27,8 @@ const FRAME_EXTRA: usize = 64;
 pub(super) struct Sealing {
     source: Outgoing,
     rest: Bytes,
+    /// Bytes of the stream before its frames, until the first frame is sealed.
+    prefix: Vec<u8>,
     sealer: FrameSealer,
     /// The encoded inner headers, until the first frame is sealed.
     inner: Option<Vec<u8>>,
@@ -35,8 +37,14 @@ pub(super) struct Sealing {
 }
 
 impl Sealing {
-    pub(super) fn new(source: Outgoing, sealer: FrameSealer, inner: Vec<u8>, meter: Arc<Meter>) -> Self {
-        Sealing { source, rest: Bytes::new(), sealer, inner: Some(inner), is_done: false, meter }
+    pub(super) fn new(
+        source: Outgoing,
+        prefix: Vec<u8>,
+        sealer: FrameSealer,
+        inner: Vec<u8>,
+        meter: Arc<Meter>,
+    ) -> Self {
+        Sealing { source, rest: Bytes::new(), prefix, sealer, inner: Some(inner), is_done: false, meter }
     }
 }
 
@@ -49,7 +57,8 @@ impl Body for Sealing {
         if this.is_done {
             return Poll::Ready(None);
         }
-        let mut out = Vec::with_capacity(this.rest.len().min(FRAME_LEN_MAX) + FRAME_EXTRA);
+        let mut out = std::mem::take(&mut this.prefix);
+        out.reserve(this.rest.len().min(FRAME_LEN_MAX) + FRAME_EXTRA);
         let begun = this.sealer.begin(&mut out);
         let start = out.len();
         if let Some(inner) = this.inner.take() {

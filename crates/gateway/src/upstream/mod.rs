@@ -176,10 +176,19 @@ pub(crate) struct NoAnswer {
 }
 
 impl UpstreamError {
-    /// Counts the failure; returns the client's response with a note of it.
+    /// Counts the failure; returns an unsealed response for the client, with a note of it.
     pub(crate) fn answer(&self, form: Form) -> Response<Body> {
+        self.noted(rejected(self.refusal(), form))
+    }
+
+    /// The refusal by which the client learns of the failure.
+    pub(crate) fn refusal(&self) -> Refusal {
+        Refusal::Unanswered(self.status().as_u16())
+    }
+
+    /// Counts the failure; returns the client's response with a note of it.
+    pub(crate) fn noted(&self, mut response: Response<Body>) -> Response<Body> {
         let status = self.status();
-        let mut response = rejected(Refusal::Unanswered(status.as_u16()), form);
         metrics::counter!("sealway_upstream_failures_total", "status" => status.as_str().to_owned()).increment(1);
         let is_clients = matches!(self, UpstreamError::RequestBody(_));
         response.extensions_mut().insert(NoAnswer { why: self.to_string(), status, is_clients });

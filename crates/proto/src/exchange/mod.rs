@@ -12,6 +12,8 @@
 //!
 //! A rejected request is a [`Rejection`] at every step, and [`Rejection::answer`] is all that the client receives.
 
+#[cfg(feature = "one-shot")]
+mod one_shot;
 mod refusal;
 mod rejection;
 mod reply;
@@ -26,11 +28,15 @@ use serde_json::Value;
 use crate::crypto::Provider;
 use crate::error::Error;
 use crate::limits::{ANON_BODY_MAX, WINDOW3_MS_MAX};
+#[cfg(feature = "one-shot")]
+use crate::one_shot::RecipientKey;
 use crate::session::native::problem::prove_clock;
 use crate::session::native::{self, Fields, InnerHeaders, RequestLine, SealedRequest};
 use crate::session::{Claim, Laps, NonceGuard, Plaintext, SealedCall, Session, Step};
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use crate::wire::{Field, Headers, ReplayPolicy, SessionId, Wire, base64};
+#[cfg(feature = "one-shot")]
+pub use one_shot::{KeyedOpening, ProblemSeal, SealedProblem};
 pub use refusal::{BodyFault, Refusal};
 pub use rejection::{ErrorAnswer, Form, Rejection};
 pub use reply::{AnswerSeal, FrameSeal, Reply, WholeSeal};
@@ -66,7 +72,12 @@ pub fn looks_sealed(headers: &impl Headers) -> bool {
 
 /// Returns the protocol that the headers of a request name.
 pub fn wire_of(headers: &impl Headers) -> Wire {
-    if headers.field(X_SEAL) == Field::Absent { Wire::of(headers) } else { Wire::Native }
+    match headers.field(X_SEAL) {
+        Field::Absent => Wire::of(headers),
+        #[cfg(feature = "one-shot")]
+        Field::Value("4") => Wire::OneShot,
+        _ => Wire::Native,
+    }
 }
 
 impl<'a> Exchange<'a> {
@@ -84,10 +95,11 @@ impl<'a> Exchange<'a> {
     ) -> Result<Self, Refusal> {
         let wire = wire_of(headers);
         served(wire)?;
-        if wire != Wire::Native && line.method != "POST" {
+        let is_framed = Form::of(wire) == Form::Problem;
+        if !is_framed && line.method != "POST" {
             return Err(Refusal::Method("POST, OPTIONS"));
         }
-        let call = if wire == Wire::Native {
+        let call = if is_framed {
             Call::Native(SealedRequest::parse(headers, line)?)
         } else {
             // The path of an absolute-form target without one is `/` (RFC 9110 section 4.2.3).
@@ -105,6 +117,28 @@ impl<'a> Exchange<'a> {
         match &self.call {
             Call::Compat(call) => call.session_id(),
             Call::Native(request) => request.session_id(),
+        }
+    }
+
+    /// Returns the name of the key that a request on wire 4 is sealed to, which the caller has to look up; `None` on the wires of
+    /// sessions.
+    #[cfg(feature = "one-shot")]
+    pub fn key_name(&self) -> Option<&str> {
+        match &self.call {
+            Call::Native(request) => request.key_name(),
+            Call::Compat(_) => None,
+        }
+    }
+
+    /// Takes the key that a request on wire 4 is sealed to, and returns the state that opens its body.
+    ///
+    /// # Errors
+    /// [`Error::KeyRetired`] for a key of another name, [`Error::WireMismatch`] on the wires of sessions.
+    #[cfg(feature = "one-shot")]
+    pub fn key(self, key: Arc<dyn RecipientKey>) -> Result<(KeyedOpening<'a>, Stream), Error> {
+        match self.call {
+            Call::Native(request) => KeyedOpening::begin(request, key, self.policy),
+            Call::Compat(_) => Err(Error::WireMismatch),
         }
     }
 
@@ -261,9 +295,10 @@ pub struct PlainRequest {
 pub fn readmit(found: Option<&Session>, claim: &Claim, now_ms: u64, policy: &ReplayPolicy) -> Result<Claim, Error> {
     let found = found.ok_or(Error::SessionUnknown)?;
     if found.is_expired(now_ms) {
-        return Err(Error::SessionExpired);
+        return Err(found.ended());
     }
-    let window = if found.record().wire == Wire::Native { policy.within(WINDOW3_MS_MAX) } else { *policy };
+    let is_framed = Form::of(found.record().wire) == Form::Problem;
+    let window = if is_framed { policy.within(WINDOW3_MS_MAX) } else { *policy };
     window.check_ms(claim.stamp_ms(), now_ms)?;
     Claim::passed_on(claim.key(), claim.is_sealed(), claim.stamp_ms(), now_ms, policy)
 }

@@ -19,14 +19,17 @@ pub enum Form {
     Plain,
     /// `{"error": reason phrase, "message": text}`: `/v1/…`.
     V1,
-    /// `application/problem+json` (RFC 9457): wire 3.
+    /// `application/problem+json` (RFC 9457): wires 3 and 4.
     Problem,
 }
 
 impl Form {
     /// Returns the form in which clients of a protocol read the rejection of a sealed request.
     pub fn of(wire: Wire) -> Self {
-        if wire == Wire::Native { Form::Problem } else { Form::Plain }
+        match wire {
+            Wire::V1 | Wire::V2 => Form::Plain,
+            Wire::Native | Wire::OneShot => Form::Problem,
+        }
     }
 }
 
@@ -118,6 +121,16 @@ impl Rejection {
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.more.push((name, value.into()));
         self
+    }
+
+    /// Returns whether the problem goes under the seal on wire 4, once the request has opened.
+    // SPEC one-shot.md#problems
+    #[cfg(feature = "one-shot")]
+    pub fn is_sealed(&self) -> bool {
+        let code = problem(&self.refusal).code;
+        let sealed =
+            ["clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable", "upstream_timeout"];
+        sealed.contains(&code.as_str())
     }
 
     /// Returns the answer for the client. `Retry-After` and `Allow` are set where the refusal names them.

@@ -63,7 +63,7 @@ impl Reply {
     pub fn session_ended(&self) -> Refusal {
         match self {
             Reply::Compat(_) => Refusal::Unanswered(502),
-            Reply::Native(_) => Error::SessionExpired.into(),
+            Reply::Native(reply) => reply.session().ended().into(),
         }
     }
 

@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::error::Error;
+#[cfg(feature = "one-shot")]
+use crate::one_shot::prefix::{Prefix, PrefixReader};
 use crate::session::native::{FrameOpener, Read};
 
 /// Reads the body of a sealed request from chunks of any length. It returns the last piece only after the end of the body.
@@ -17,6 +19,9 @@ enum Kind {
     Whole(Vec<u8>),
     /// Frames, each of which the stream opens itself.
     Frames { opener: FrameOpener, frame: Vec<u8>, in_header: Option<Vec<u8>> },
+    /// The prefix of wire 4, which gives the keys of the frames behind it.
+    #[cfg(feature = "one-shot")]
+    Prefix { reader: PrefixReader, prefix: Option<Prefix>, in_header: Option<Vec<u8>> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +50,33 @@ impl Stream {
         Stream { kind: Kind::Frames { opener, frame: Vec::new(), in_header }, state: State::Reading }
     }
 
+    #[cfg(feature = "one-shot")]
+    pub(super) fn prefix(reader: PrefixReader, in_header: Option<Vec<u8>>) -> Self {
+        Stream { kind: Kind::Prefix { reader, prefix: None, in_header }, state: State::Reading }
+    }
+
+    /// Takes the prefix of a request on wire 4, once it has been read. [`super::KeyedOpening::open`] needs it to read on.
+    #[cfg(feature = "one-shot")]
+    pub fn take_prefix(&mut self) -> Option<Prefix> {
+        match &mut self.kind {
+            Kind::Prefix { prefix, .. } => prefix.take(),
+            _ => None,
+        }
+    }
+
+    /// Goes on to the frames behind a prefix.
+    #[cfg(feature = "one-shot")]
+    pub(super) fn keyed(&mut self, opener: FrameOpener) {
+        self.kind = Kind::Frames { opener, frame: Vec::new(), in_header: None };
+    }
+
     /// Takes the stream that was sent in a header. The request then has no body. `None` at any further call.
     pub fn take_header(&mut self) -> Option<Vec<u8>> {
         match &mut self.kind {
             Kind::Whole(_) => None,
             Kind::Frames { in_header, .. } => in_header.take(),
+            #[cfg(feature = "one-shot")]
+            Kind::Prefix { in_header, .. } => in_header.take(),
         }
     }
 
@@ -75,6 +102,17 @@ impl Stream {
                 Ok(Read::Frame) => Ok(Some(Piece { bytes: core::mem::take(frame), is_last: false })),
                 Ok(Read::Last) => {
                     self.state = State::Last;
+                    Ok(None)
+                }
+                Err(err) => Err(self.broken(err)),
+            },
+            // Until the frames' keys are there the bytes behind the prefix stay in the input.
+            #[cfg(feature = "one-shot")]
+            (State::Reading, Kind::Prefix { prefix: Some(_), .. }) => Ok(None),
+            #[cfg(feature = "one-shot")]
+            (State::Reading, Kind::Prefix { reader, prefix, .. }) => match reader.read(input) {
+                Ok(read) => {
+                    *prefix = read;
                     Ok(None)
                 }
                 Err(err) => Err(self.broken(err)),

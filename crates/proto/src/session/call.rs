@@ -49,7 +49,7 @@ impl<'a> SealedCall<'a> {
                 let (stamp, nonce, rest) = wire1::RequestHeaders::parse(headers, path)?;
                 (stamp, nonce, WireHeaders::One(rest))
             }
-            Wire::V2 | Wire::Native => {
+            Wire::V2 | Wire::Native | Wire::OneShot => {
                 let (stamp, nonce, client_id) = wire2::parse_headers(headers)?;
                 (stamp, nonce, WireHeaders::Two { client_id })
             }

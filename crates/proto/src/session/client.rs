@@ -59,7 +59,7 @@ impl ClientInit {
         let body = format!(r#"{{"clientPublicKey":"{share}"{agreement}{ttl}}}"#);
         let headers = match wire {
             Wire::V1 => alloc::vec![(X_NONCE, nonce_hex), (X_TIMESTAMP, stamp)],
-            Wire::Native => return Err(Error::WireMismatch),
+            Wire::Native | Wire::OneShot => return Err(Error::WireMismatch),
             Wire::V2 => {
                 let client_id = ClientId::parse(client_id)?.as_str();
                 alloc::vec![(X_IDEMPOTENCY_KEY, format!("{stamp}.{nonce_hex}")), (X_CLIENT_ID, client_id.into())]
@@ -160,7 +160,7 @@ impl ClientSession {
                 let subject = wire1::Subject::Request;
                 wire1::seal(self.aead.as_ref(), subject, path, stamp.into(), nonce.into(), kid, iv, plaintext)?
             }
-            Wire::V2 | Wire::Native => {
+            Wire::V2 | Wire::Native | Wire::OneShot => {
                 let mut message = wire2::seal(self.aead.as_ref(), stamp, nonce, kid, &self.client_id, iv, plaintext)?;
                 message.headers.push((X_CLIENT_ID, self.client_id.clone()));
                 message
@@ -195,7 +195,7 @@ impl PendingAnswer<'_> {
         let aead = session.aead.as_ref();
         let (stamp, nonce, plaintext) = match session.wire {
             Wire::V1 => wire1::open_answer(aead, headers, status, &self.path, kid, &body)?,
-            Wire::V2 | Wire::Native => {
+            Wire::V2 | Wire::Native | Wire::OneShot => {
                 let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?;
                 let (stamp, nonce) = idempotency::split(key)?;
                 let context = wire2::Context { stamp, nonce, kid, client_id: &session.client_id };

@@ -118,7 +118,7 @@ impl InitCall {
                 body.client_public_key()?;
                 (stamp, nonce, None)
             }
-            Wire::V2 | Wire::Native => {
+            Wire::V2 | Wire::Native | Wire::OneShot => {
                 let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY);
                 // A repeated header is present, and malformed.
                 let key = match key {
@@ -137,7 +137,7 @@ impl InitCall {
         policy.check(&stamp, now_ms)?;
         let ttl_sec = match (family, wire) {
             (Family::Session, Wire::V1) => body.ttl_lax(),
-            (Family::Session, Wire::V2 | Wire::Native) => body.ttl_strict()?,
+            (Family::Session, Wire::V2 | Wire::Native | Wire::OneShot) => body.ttl_strict()?,
             (Family::Anonymous | Family::V1, _) => None,
         };
         let scope = client_id.map_or(Scope::Wire1Init, Scope::Client);

@@ -47,7 +47,7 @@ pub(crate) fn info(wire: Wire, anonymous: bool, client_id: &str) -> Vec<&[u8]> {
     let tail = match wire {
         Wire::V1 if anonymous => "ANON",
         Wire::V1 => "AUTH",
-        Wire::V2 | Wire::Native => client_id,
+        Wire::V2 | Wire::Native | Wire::OneShot => client_id,
     };
     [b"SESSION|A256GCM|".as_slice(), tail.as_bytes()].into()
 }

@@ -48,10 +48,12 @@ pub enum Auth {
     Dpop,
     /// By a TLS client certificate.
     Certificate,
+    /// By a pre-shared key, on wire 4 alone: no session has it.
+    Psk,
 }
 
 impl Auth {
-    /// All methods, in the order of the enum.
+    /// The methods by which sessions are agreed, in the order of the enum.
     pub const ALL: [Auth; 4] = [Auth::None, Auth::Bearer, Auth::Dpop, Auth::Certificate];
 
     /// Returns its name on the wire and in stored rows.
@@ -61,10 +63,11 @@ impl Auth {
             Auth::Bearer => "bearer",
             Auth::Dpop => "dpop",
             Auth::Certificate => "certificate",
+            Auth::Psk => "psk",
         }
     }
 
-    /// Returns the method of this name.
+    /// Returns the method of sessions of this name.
     pub fn from_name(name: &str) -> Option<Auth> {
         Auth::ALL.into_iter().find(|auth| auth.name() == name)
     }
@@ -117,7 +120,7 @@ pub struct Session {
 enum SessionKeys {
     /// Keys of wires 1 and 2: one key for all messages.
     Shared(Box<dyn AeadKey>),
-    /// Keys of wire 3, one schedule a session.
+    /// Keys of wire 3, one schedule a session, and of one request on wire 4.
     Native(native::schedule::Keys),
 }
 
@@ -130,8 +133,16 @@ impl Session {
         let keys = match record.wire {
             Wire::V1 | Wire::V2 => SessionKeys::Shared(provider.aes256_gcm(record.key.expose())?),
             Wire::Native => SessionKeys::Native(native::schedule::Keys::new(provider, &record.key)),
+            // Its keys come from HPKE, and not from a record.
+            Wire::OneShot => return Err(Error::WireMismatch),
         };
         Ok(Session { record, keys })
+    }
+
+    /// Creates the session of one request on wire 4, which no store has. `record.key` stays unused.
+    #[cfg(feature = "one-shot")]
+    pub(crate) fn of_request(record: SessionRecord, keys: native::schedule::Keys) -> Self {
+        Session { record, keys: SessionKeys::Native(keys) }
     }
 
     /// Returns the record, as stores keep it.
@@ -149,6 +160,17 @@ impl Session {
     pub fn recognised(mut self, auth: Auth, tenant: Option<Box<str>>) -> Self {
         (self.record.auth, self.record.tenant) = (auth, tenant);
         self
+    }
+
+    /// Returns the name of the key that a request on wire 4 is sealed to; `None` for a session that was agreed.
+    pub fn key_name(&self) -> Option<&str> {
+        let digits = self.record.id.as_str().get(2..);
+        digits.filter(|_| self.record.wire == Wire::OneShot)
+    }
+
+    /// Returns the error of a request whose session, or whose key on wire 4, is over.
+    pub fn ended(&self) -> Error {
+        if self.record.wire == Wire::OneShot { Error::KeyRetired } else { Error::SessionExpired }
     }
 
     /// Returns whether the session has expired at `now_ms`.

@@ -178,6 +178,8 @@ fn auth_number(auth: Auth) -> u8 {
         Auth::Bearer => 1,
         Auth::Dpop => 2,
         Auth::Certificate => 3,
+        // No row has it, and none reads back.
+        Auth::Psk => u8::MAX,
     }
 }
 

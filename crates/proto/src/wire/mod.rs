@@ -16,7 +16,7 @@ pub use nonce::Nonce;
 pub use session_id::SessionId;
 pub use stamp::{ReplayPolicy, Timestamp};
 
-/// The wire on which a session was agreed. A session never changes it.
+/// The wire of a request; that of a session never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// `X-Nonce`, `X-Timestamp`, detached IV and tag in headers.
@@ -25,10 +25,12 @@ pub enum Wire {
     V2,
     /// `X-Seal: 3`, the native wire: `spec/session-3.md`.
     Native,
+    /// `X-Seal: 4`, requests without a session: `spec/one-shot.md`.
+    OneShot,
 }
 
 impl Wire {
-    /// All wires, in the order of their numbers.
+    /// The wires of sessions, in the order of their numbers.
     pub const ALL: [Wire; 3] = [Wire::V1, Wire::V2, Wire::Native];
 
     /// Returns the compatibility wire of a request: wire 1 if `X-Nonce` is present and `X-Idempotency-Key` is not, otherwise
@@ -38,16 +40,17 @@ impl Wire {
         if has(header::X_NONCE) && !has(header::X_IDEMPOTENCY_KEY) { Wire::V1 } else { Wire::V2 }
     }
 
-    /// Returns its number: 1 to 3, as in stored rows.
+    /// Returns its number: 1 to 3, as in stored rows, and 4, which no row has.
     pub fn number(self) -> u8 {
         match self {
             Wire::V1 => 1,
             Wire::V2 => 2,
             Wire::Native => 3,
+            Wire::OneShot => 4,
         }
     }
 
-    /// Returns the wire of a number.
+    /// Returns the wire of sessions with a number.
     pub fn from_number(number: u8) -> Option<Wire> {
         Wire::ALL.into_iter().find(|wire| wire.number() == number)
     }
@@ -58,6 +61,7 @@ impl Wire {
             Wire::V1 => "1",
             Wire::V2 => "2",
             Wire::Native => "3",
+            Wire::OneShot => "hpke",
         }
     }
 }

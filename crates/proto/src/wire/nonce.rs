@@ -34,6 +34,17 @@ impl<'a> Nonce<'a> {
     }
 }
 
+/// Prefix of the nonce of a sealed problem on wire 4, which the server makes and no service.
+pub const PROBLEM_PREFIX: &str = "p-";
+
+/// Checks that `text` is the nonce of an answer, or of a sealed problem, on wire 4.
+///
+/// # Errors
+/// Those of [`check_answer`].
+pub fn check_one_shot_answer(text: &str, len_min: usize) -> Result<(), Error> {
+    if text.starts_with(PROBLEM_PREFIX) { well_formed(text, len_min) } else { check_answer(text, len_min) }
+}
+
 /// Checks that `text` is the nonce of an answer. `len_min` is one of [`crate::limits`].
 ///
 /// # Errors

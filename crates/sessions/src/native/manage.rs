@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_exchange::body::{Body as ExchangeBody, Incoming, full};
 use sealway_exchange::timing::ServerTiming;
-use sealway_exchange::{Failure, Rules, Sessions, serve};
+use sealway_exchange::{Cause, Failure, Rules, Sessions, serve};
 use sealway_proto::Error;
 use sealway_proto::exchange::BodyBounds;
 use sealway_proto::limits::{FRAME_LEN_MAX, INIT_V3_BODY_MAX};
@@ -81,12 +81,14 @@ where
         kept: None,
         // The end of the session must not cut the answer to the request for it.
         ends_with_session: false,
+        serves_sessions: true,
+        one_shot: None,
     };
     let service = |request| answer(authority, asked, request);
     match serve(authority, rules, parts, SealedBody(body), timing, service).await {
         Ok(response) => response.map(ExchangeBody::into_boxed),
-        Err(Failure::Service(rejection)) => refuse(rejection, timing),
-        Err(Failure::Unsealable { .. }) => refuse(Error::Provider.into(), timing),
+        Err(Failure { cause: Cause::Service(rejection), .. }) => refuse(rejection, timing),
+        Err(Failure { cause: Cause::Unsealable { .. }, .. }) => refuse(Error::Provider.into(), timing),
     }
 }
 

@@ -13,17 +13,17 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::Fields;
-use super::client::{ClientSession, SEAL};
+use super::client::ClientSession;
 use super::frame::{FrameOpener, FrameSealer};
 use super::inner::InnerHeaders;
-use super::schedule::Keys;
+use super::schedule::{Keys, Labels};
 use crate::crypto::Provider;
 use crate::error::Error;
 use crate::limits::{NONCE_LEN_MIN_V3, PATH_LEN_MAX, WINDOW3_MS_MAX, X_SEALED_LEN_MAX};
 use crate::session::record::Session;
 use crate::session::replay::{Claim, NonceGuard, Scope};
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
-use crate::wire::nonce::{ANSWER_PREFIX, check_answer, push_hex};
+use crate::wire::nonce::{ANSWER_PREFIX, check_answer, check_one_shot_answer, push_hex};
 use crate::wire::{Field, Headers, Nonce, ReplayPolicy, SessionId, Timestamp, Wire, base64, idempotency};
 
 /// The headers that sealing adds to a message: lower-case names and their values.
@@ -38,21 +38,24 @@ pub struct RequestLine<'a> {
     pub target: &'a str,
 }
 
-pub(super) fn request_context(
+pub(crate) fn request_context(
     provider: &dyn Provider,
+    labels: &Labels,
     line: RequestLine<'_>,
     content_type: &str,
     stamp: &str,
     nonce: &str,
     session: &SessionId,
 ) -> [u8; 32] {
-    let fields = Fields::new().field("sealway/3 request context").field(line.method).field(line.target);
-    let fields = fields.field(content_type).field(stamp).field(nonce).field(session.as_str());
+    let fields = Fields::new().field(labels.request_context).field(line.method).field(line.target);
+    let fields = fields.field(content_type).field(stamp).field(nonce).field(labels.id(session));
     provider.sha256(&[fields.as_bytes()])
 }
 
+#[expect(clippy::too_many_arguments, reason = "each is a part of the context")]
 fn answer_context(
     provider: &dyn Provider,
+    labels: &Labels,
     status: u16,
     line: RequestLine<'_>,
     content_type: &str,
@@ -60,8 +63,8 @@ fn answer_context(
     nonce: &str,
     session: &SessionId,
 ) -> [u8; 32] {
-    let fields = Fields::new().field("sealway/3 answer context").number(status.into()).field(line.method);
-    let fields = fields.field(line.target).field(content_type).field(stamp).field(nonce).field(session.as_str());
+    let fields = Fields::new().field(labels.answer_context).number(status.into()).field(line.method);
+    let fields = fields.field(line.target).field(content_type).field(stamp).field(nonce).field(labels.id(session));
     provider.sha256(&[fields.as_bytes()])
 }
 
@@ -74,8 +77,8 @@ fn optional<'a>(headers: &'a impl Headers, name: &'static str) -> Result<Option<
     }
 }
 
-fn check_seal(headers: &impl Headers) -> Result<(), Error> {
-    if headers.field(X_SEAL).required(X_SEAL)? == SEAL { Ok(()) } else { Err(Error::HeaderInvalid(X_SEAL)) }
+fn seal_of(headers: &impl Headers) -> Result<&'static Labels, Error> {
+    Labels::of_seal(headers.field(X_SEAL).required(X_SEAL)?).ok_or(Error::HeaderInvalid(X_SEAL))
 }
 
 /// Decodes a whole stream in the header `X-Sealed`.
@@ -90,6 +93,7 @@ fn sealed_header(headers: &impl Headers) -> Result<Option<Vec<u8>>, Error> {
 /// A sealed request with valid headers; the next step is to look up its session.
 #[derive(Debug)]
 pub struct SealedRequest<'a> {
+    labels: &'static Labels,
     line: RequestLine<'a>,
     content_type: &'a str,
     session_id: Result<SessionId, Error>,
@@ -106,18 +110,27 @@ impl<'a> SealedRequest<'a> {
     /// One of the peer's errors of [`Error`].
     // SPEC session-3.md#sealed-requests
     pub fn parse(headers: &'a impl Headers, line: RequestLine<'a>) -> Result<Self, Error> {
-        check_seal(headers)?;
+        let labels = seal_of(headers)?;
         let kid = headers.field(X_KID).required(X_KID)?;
         let (stamp, nonce) = idempotency::split(headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?)?;
         let nonce = Nonce::parse(nonce, NONCE_LEN_MIN_V3)?;
         let stamp = Timestamp::parse(stamp)?;
-        let session_id = SessionId::from_kid(kid)?;
+        let session_id = labels.parse_kid(kid)?;
         let content_type = optional(headers, "content-type")?.unwrap_or_default();
         let sealed = sealed_header(headers)?;
         if line.target.len() > PATH_LEN_MAX {
             return Err(Error::HeaderInvalid(":path"));
         }
-        Ok(SealedRequest { line, content_type, session_id, stamp, nonce, is_in_header: sealed.is_some(), sealed })
+        Ok(SealedRequest {
+            labels,
+            line,
+            content_type,
+            session_id,
+            stamp,
+            nonce,
+            is_in_header: sealed.is_some(),
+            sealed,
+        })
     }
 
     /// Returns the id of the session to look up.
@@ -126,6 +139,13 @@ impl<'a> SealedRequest<'a> {
     /// [`Error::SessionUnknown`] for a malformed id: the store need not be asked.
     pub fn session_id(&self) -> Result<&SessionId, Error> {
         self.session_id.as_ref().map_err(|err| *err)
+    }
+
+    /// Returns the name of the key that a request on wire 4 is sealed to.
+    #[cfg(feature = "one-shot")]
+    pub(crate) fn key_name(&self) -> Option<&str> {
+        let id = self.session_id.as_ref().ok()?;
+        (self.labels.wire == Wire::OneShot).then(|| self.labels.id(id))
     }
 
     /// Returns stamp and nonce, which the proofs in problems contain.
@@ -150,7 +170,7 @@ impl<'a> SealedRequest<'a> {
         if session.is_expired(now_ms) {
             return Err(Error::SessionExpired);
         }
-        if session.record().wire != Wire::Native {
+        if session.record().wire != self.labels.wire || self.labels.wire != Wire::Native {
             return Err(Error::WireMismatch);
         }
         policy.within(WINDOW3_MS_MAX).check(&self.stamp, now_ms)
@@ -168,22 +188,40 @@ impl<'a> SealedRequest<'a> {
         policy: &ReplayPolicy,
     ) -> Result<(FrameOpener, Opening), Error> {
         self.check(&session, now_ms, policy)?;
-        let nonce = self.nonce.as_str();
         let opener = self.opener(provider, session.native_keys()?, session.id())?;
         let claim = Claim::new(provider, Scope::Session(session.id()), self.nonce, &self.stamp, now_ms, policy);
-        let reply = Reply {
-            session,
-            method: self.line.method.to_owned(),
-            target: self.line.target.to_owned(),
-            nonce: nonce.to_owned(),
-        };
-        Ok((opener, Opening { claim, reply }))
+        Ok((opener, Opening { claim, reply: self.reply(session) }))
+    }
+
+    /// Begins to open the stream of wire 4 behind its prefix, with the keys that HPKE gave, which are the session's. Stamp and policy
+    /// are checked when the first frame has opened.
+    ///
+    /// # Errors
+    /// [`Error::WireMismatch`], [`Error::Provider`].
+    // SPEC one-shot.md#steps-of-the-server
+    #[cfg(feature = "one-shot")]
+    pub(crate) fn open_one_shot(
+        &self,
+        provider: &dyn Provider,
+        session: Arc<Session>,
+        claim: impl FnOnce(&Timestamp<'_>) -> Claim,
+    ) -> Result<(FrameOpener, Opening), Error> {
+        if self.session_id()? != session.id() || session.record().wire != self.labels.wire {
+            return Err(Error::WireMismatch);
+        }
+        let opener = self.opener(provider, session.native_keys()?, session.id())?;
+        Ok((opener, Opening { claim: claim(&self.stamp), reply: self.reply(session) }))
+    }
+
+    fn reply(&self, session: Arc<Session>) -> Reply {
+        let (method, target) = (self.line.method.to_owned(), self.line.target.to_owned());
+        Reply { session, method, target, nonce: self.nonce.as_str().to_owned() }
     }
 
     /// Creates the opener of the stream from a session's keys; the caller has checked the rest.
     pub(super) fn opener(&self, provider: &dyn Provider, keys: &Keys, id: &SessionId) -> Result<FrameOpener, Error> {
         let (stamp, nonce) = self.stamp_and_nonce();
-        let context = request_context(provider, self.line, self.content_type, stamp, nonce, id);
+        let context = request_context(provider, keys.labels(), self.line, self.content_type, stamp, nonce, id);
         Ok(FrameOpener::new(keys.request(provider, nonce, stamp)?, context, self.is_in_header))
     }
 }
@@ -225,6 +263,7 @@ impl Opening {
 }
 
 /// The context of a request that sealing its answer needs.
+#[derive(Clone)]
 pub struct Reply {
     session: Arc<Session>,
     method: String,
@@ -252,32 +291,69 @@ impl Reply {
         now_ms: u64,
         nonce: &[u8; 16],
     ) -> Result<(SealHeaders, FrameSealer), Error> {
-        let mut text = String::with_capacity(ANSWER_PREFIX.len() + 32);
-        text.push_str(ANSWER_PREFIX);
+        self.seal_as(provider, status, content_type, now_ms, (ANSWER_PREFIX, nonce))
+    }
+
+    /// Begins an answer, as [`Reply::seal`], whose nonce has a prefix that states its author.
+    pub(crate) fn seal_as(
+        &self,
+        provider: &dyn Provider,
+        status: u16,
+        content_type: &str,
+        now_ms: u64,
+        (prefix, nonce): (&str, &[u8; 16]),
+    ) -> Result<(SealHeaders, FrameSealer), Error> {
+        let mut text = String::with_capacity(prefix.len() + 32);
+        text.push_str(prefix);
         push_hex(&mut text, nonce);
         let stamp = now_ms.to_string();
         let id = self.session.id();
         let line = RequestLine { method: &self.method, target: &self.target };
-        let context = answer_context(provider, status, line, content_type, &stamp, &text, id);
-        let sealer = FrameSealer::new(self.session.native_keys()?.answer(provider, &self.nonce, &text)?, context);
+        let keys = self.session.native_keys()?;
+        let labels = keys.labels();
+        let context = answer_context(provider, labels, status, line, content_type, &stamp, &text, id);
+        let sealer = FrameSealer::new(keys.answer(provider, &self.nonce, &text)?, context);
         let key = [stamp.as_str(), &text].join(".");
-        Ok((alloc::vec![(X_SEAL, SEAL.into()), (X_KID, id.kid()), (X_IDEMPOTENCY_KEY, key)], sealer))
+        Ok((alloc::vec![(X_SEAL, labels.seal.into()), (X_KID, labels.kid(id)), (X_IDEMPOTENCY_KEY, key)], sealer))
     }
 }
 
 /// The state that a client keeps of a request to open its answer.
 pub struct PendingAnswer<'a> {
-    session: &'a ClientSession,
+    keys: PendingKeys<'a>,
+    id: SessionId,
     method: String,
     target: String,
     stamp: String,
     nonce: String,
 }
 
+enum PendingKeys<'a> {
+    OfSession(&'a Keys),
+    /// Keys of one request on wire 4.
+    #[cfg(feature = "one-shot")]
+    Own(Keys),
+}
+
 impl<'a> PendingAnswer<'a> {
     pub(super) fn new(session: &'a ClientSession, line: RequestLine<'_>, stamp: &str, nonce: &str) -> Self {
+        PendingAnswer::under(PendingKeys::OfSession(session.keys()), *session.id(), line, stamp, nonce)
+    }
+
+    #[cfg(feature = "one-shot")]
+    pub(crate) fn one_shot(
+        keys: Keys,
+        id: SessionId,
+        line: RequestLine<'_>,
+        stamp: &str,
+        nonce: &str,
+    ) -> PendingAnswer<'static> {
+        PendingAnswer::under(PendingKeys::Own(keys), id, line, stamp, nonce)
+    }
+
+    fn under(keys: PendingKeys<'a>, id: SessionId, line: RequestLine<'_>, stamp: &str, nonce: &str) -> Self {
         let (method, target) = (line.method.to_owned(), line.target.to_owned());
-        PendingAnswer { session, method, target, stamp: stamp.to_owned(), nonce: nonce.to_owned() }
+        PendingAnswer { keys, id, method, target, stamp: stamp.to_owned(), nonce: nonce.to_owned() }
     }
 
     /// Returns stamp and nonce of the request, which the proofs in problems contain.
@@ -296,8 +372,13 @@ impl<'a> PendingAnswer<'a> {
         headers: &impl Headers,
         status: u16,
     ) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
-        let (session, line) = (self.session, RequestLine { method: &self.method, target: &self.target });
-        answer_opener(provider, session.keys(), session.id(), (line, &self.nonce), headers, status)
+        let line = RequestLine { method: &self.method, target: &self.target };
+        let keys = match &self.keys {
+            PendingKeys::OfSession(keys) => keys,
+            #[cfg(feature = "one-shot")]
+            PendingKeys::Own(keys) => keys,
+        };
+        answer_opener(provider, keys, &self.id, (line, &self.nonce), headers, status)
     }
 }
 
@@ -313,16 +394,22 @@ pub(super) fn answer_opener(
     if headers.field(X_SEAL) == Field::Absent {
         return Err(Error::Unsealed);
     }
-    check_seal(headers)?;
+    let labels = keys.labels();
+    if seal_of(headers)?.wire != labels.wire {
+        return Err(Error::HeaderInvalid(X_SEAL));
+    }
     let kid = headers.field(X_KID).required(X_KID)?;
-    if SessionId::from_kid(kid)? != Ok(*id) {
+    if labels.parse_kid(kid)? != Ok(*id) {
         return Err(Error::AnswerMismatch);
     }
     let (stamp, nonce) = idempotency::split(headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?)?;
-    check_answer(nonce, NONCE_LEN_MIN_V3)?;
+    match labels.wire {
+        Wire::OneShot => check_one_shot_answer(nonce, NONCE_LEN_MIN_V3)?,
+        _ => check_answer(nonce, NONCE_LEN_MIN_V3)?,
+    }
     Timestamp::parse(stamp)?;
     let content_type = optional(headers, "content-type")?.unwrap_or_default();
-    let context = answer_context(provider, status, line, content_type, stamp, nonce, id);
+    let context = answer_context(provider, labels, status, line, content_type, stamp, nonce, id);
     let keys = keys.answer(provider, request_nonce, nonce)?;
     let sealed = sealed_header(headers)?;
     let opener = FrameOpener::new(keys, context, sealed.is_some());
@@ -337,6 +424,6 @@ impl fmt::Debug for Reply {
 
 impl fmt::Debug for PendingAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingAnswer").field("session", self.session.id()).finish_non_exhaustive()
+        f.debug_struct("PendingAnswer").field("session", &self.id).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use core::fmt;
 
 use subtle::ConstantTimeEq;
 
-use super::call::{PendingAnswer, RequestLine, request_context};
+use super::call::{PendingAnswer, RequestLine, SealHeaders, request_context};
 use super::frame::FrameSealer;
 use super::message::{InitAnswer, InitRequest, InitSurroundings, transcript};
 use super::schedule::{self, Keys};
@@ -24,9 +24,6 @@ use crate::session::record::Auth;
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use crate::wire::nonce::push_hex;
 use crate::wire::{ClientId, SessionId};
-
-/// The value of `X-Seal` on wire 3.
-pub(super) const SEAL: &str = "3";
 
 /// The parameters of a client's init.
 #[derive(Clone, Debug)]
@@ -231,10 +228,7 @@ impl ClientSession {
         stamp: &str,
         nonce: &str,
     ) -> Result<SealedCall<'_>, Error> {
-        let context = request_context(provider, line, content_type, stamp, nonce, &self.id);
-        let sealer = FrameSealer::new(self.keys.request(provider, nonce, stamp)?, context);
-        let headers =
-            alloc::vec![(X_SEAL, SEAL.into()), (X_KID, self.id.kid()), (X_IDEMPOTENCY_KEY, [stamp, nonce].join(".")),];
+        let (headers, sealer) = sealed_head(provider, (&self.keys, &self.id), line, content_type, (stamp, nonce))?;
         Ok(SealedCall { headers, sealer, pending: PendingAnswer::new(self, line, stamp, nonce) })
     }
 
@@ -249,6 +243,21 @@ impl ClientSession {
     ) -> bool {
         problem::clock_mac(provider, &self.keys, stamp, nonce, server_time_ms).ct_eq(mac).into()
     }
+}
+
+/// Returns the headers of a sealed request and the sealer of its stream.
+pub(crate) fn sealed_head(
+    provider: &dyn Provider,
+    (keys, id): (&Keys, &SessionId),
+    line: RequestLine<'_>,
+    content_type: &str,
+    (stamp, nonce): (&str, &str),
+) -> Result<(SealHeaders, FrameSealer), Error> {
+    let labels = keys.labels();
+    let context = request_context(provider, labels, line, content_type, stamp, nonce, id);
+    let sealer = FrameSealer::new(keys.request(provider, nonce, stamp)?, context);
+    let key = [stamp, nonce].join(".");
+    Ok((alloc::vec![(X_SEAL, labels.seal.into()), (X_KID, labels.kid(id)), (X_IDEMPOTENCY_KEY, key)], sealer))
 }
 
 impl fmt::Debug for ClientInit {

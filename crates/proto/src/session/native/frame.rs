@@ -48,7 +48,7 @@ pub struct FrameStart {
 }
 
 impl FrameSealer {
-    pub(super) fn new(keys: MessageKeys, context: [u8; 32]) -> Self {
+    pub(crate) fn new(keys: MessageKeys, context: [u8; 32]) -> Self {
         let MessageKeys { aead, iv, commit } = keys;
         FrameSealer { aead, iv, context, commit, number: 0, is_done: false }
     }
@@ -132,7 +132,7 @@ pub struct FrameOpener {
 }
 
 impl FrameOpener {
-    pub(super) fn new(keys: MessageKeys, context: [u8; 32], is_single: bool) -> Self {
+    pub(crate) fn new(keys: MessageKeys, context: [u8; 32], is_single: bool) -> Self {
         let MessageKeys { aead, iv, commit } = keys;
         FrameOpener {
             aead,

@@ -190,9 +190,9 @@ pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, MessageError
     let client_id = members.optional_text("client_id")?;
     match (wire, &client_id) {
         (Wire::V1, None) => {}
-        (Wire::V2 | Wire::Native, Some(text)) if ClientId::parse(text).is_ok() => {}
+        (Wire::V2 | Wire::Native | Wire::OneShot, Some(text)) if ClientId::parse(text).is_ok() => {}
         (Wire::V1, Some(_)) => return malformed("client_id", "a session of wire 1 has none"),
-        (Wire::V2 | Wire::Native, _) => {
+        (Wire::V2 | Wire::Native | Wire::OneShot, _) => {
             return malformed("client_id", "expected 1 to 256 characters of printable ASCII without |");
         }
     }
