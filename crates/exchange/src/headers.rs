@@ -83,7 +83,13 @@ impl sealway_proto::wire::Headers for HttpHeaders<'_> {
 /// Removes every header that `drop` selects, and keeps the others in their order. `HeaderMap::remove` would move the
 /// last header into the gap, but headers must arrive in the order in which they were sent.
 pub fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool) {
-    if !headers.keys().any(&drop) {
+    let Some(first) = headers.keys().position(&drop) else { return };
+    if headers.keys().skip(first).all(&drop) {
+        // Nothing stands behind them that could move.
+        let last: Vec<_> = headers.keys().skip(first).cloned().collect();
+        for name in last.iter().rev() {
+            headers.remove(name);
+        }
         return;
     }
     // With room for the headers that a gateway adds: a map that grows hashes all names anew.
@@ -287,6 +293,25 @@ mod tests {
             left,
             [("host", "h"), ("x-a", "1"), ("x-a", "2"), ("x-b", "1"), ("content-length", "3"), ("x-c", "1")]
         );
+    }
+
+    #[test]
+    fn headers_at_the_end_are_removed_with_all_their_values_and_the_others_keep_their_order() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("x-a", "1"),
+            ("x-b", "1"),
+            ("x-hop", "1"),
+            ("x-a", "2"),
+            ("connection", "x-hop"),
+            ("x-hop", "2"),
+            ("connection", "close"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        remove_hop_by_hop(&mut headers);
+        let left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(left, [("x-a", "1"), ("x-a", "2"), ("x-b", "1")]);
     }
 
     #[test]

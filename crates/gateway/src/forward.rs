@@ -53,29 +53,33 @@ pub(crate) async fn pass_through(
     }
     asked.put_back(&mut parts.headers);
     policy.retarget(&mut parts.uri);
-    let is_answered = Arc::<AtomicBool>::default();
-    let body = if body.is_end_stream() {
-        Ok(full(Bytes::new()))
-    } else {
-        let body = barred(body, limits.of_body(policy, &is_answered), policy.headers.barred_trailers());
-        let upload = Upload {
-            forward,
-            origin: parts.extensions.get::<Origin>(),
-            ahead_max: limits.body_ahead_max,
-            waits_for_100: parts.headers.contains_key(EXPECT),
-        };
-        begin(body, room, &upload).await
+    let is_answered = (!body.is_end_stream()).then(Arc::<AtomicBool>::default);
+    let body = match &is_answered {
+        None => Ok(full(Bytes::new())),
+        Some(is_answered) => {
+            let body = barred(body, limits.of_body(policy, is_answered), policy.headers.barred_trailers());
+            let upload = Upload {
+                forward,
+                origin: parts.extensions.get::<Origin>(),
+                ahead_max: limits.body_ahead_max,
+                waits_for_100: parts.headers.contains_key(EXPECT),
+            };
+            begin(body, room, &upload).await
+        }
     };
     let answer = match body {
         Ok(body) => ask(&forward.upstream, &policy.headers, Request::from_parts(parts, body)).await,
         Err(err) => Err(err),
     };
-    is_answered.store(true, Ordering::Relaxed);
+    if let Some(is_answered) = &is_answered {
+        is_answered.store(true, Ordering::Relaxed);
+    }
     timing.lap("upstream");
     match answer {
         Ok(mut response) => {
             let is_last = is_last || passes_close(response.headers());
-            let upgrade = response.headers().get(UPGRADE).filter(|_| !is_extended).cloned();
+            let is_switch = response.status() == StatusCode::SWITCHING_PROTOCOLS && !is_extended;
+            let upgrade = is_switch.then(|| response.headers().get(UPGRADE).cloned()).flatten();
             policy.headers.to_client(response.headers_mut());
             join(&mut response, upgrade, &forward.upstream);
             if is_last {

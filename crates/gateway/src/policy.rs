@@ -170,23 +170,34 @@ impl HeaderPolicy {
 /// (W3C Trace Context). Elements of a trusted peer stay before it.
 fn add_origin(headers: &mut HeaderMap, version: Version, origin: &Origin, host: Option<&HeaderValue>) {
     let protocol = if origin.is_tls { "https" } else { "http" };
-    let peer = origin.peer.ip().map(|peer| (text_of(peer), peer.is_ipv6()));
+    let peer = origin.peer.ip();
     let mut element = String::with_capacity(128);
-    match &peer {
-        Some((address, true)) => element.extend(["for=\"[", address, "]\""]),
-        Some((address, false)) => element.extend(["for=", address]),
-        None => element.push_str("for=unknown"),
+    element.push_str(match peer {
+        Some(IpAddr::V4(_)) => "for=",
+        Some(IpAddr::V6(_)) => "for=\"[",
+        None => "for=unknown",
+    });
+    let begin = element.len();
+    if let Some(peer) = peer {
+        push_address(&mut element, peer);
+    }
+    let address = begin..element.len();
+    if peer.is_some_and(|peer| peer.is_ipv6()) {
+        element.push_str("]\"");
     }
     if let Some(host) = host.and_then(|host| host.to_str().ok()) {
         // A port, or brackets, need quotes; a host contains no quote.
         element.extend([";host=\"", host, "\""]);
     }
     element.extend([";proto=", protocol]);
+    // The values share one allocation.
+    let element = Bytes::from(element);
+    let address = peer.and_then(|_| value_of(element.slice(address)));
     if let Some(element) = value_of(element) {
         append(headers, header::FORWARDED, element);
     }
-    if let Some(peer) = peer.and_then(|(address, _)| value_of(address)) {
-        append(headers, X_FORWARDED_FOR, peer);
+    if let Some(address) = address {
+        append(headers, X_FORWARDED_FOR, address);
     }
     // These two describe the client's own request: the first proxy sets them.
     headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static(protocol));
@@ -201,7 +212,7 @@ fn add_origin(headers: &mut HeaderMap, version: Version, origin: &Origin, host: 
     };
     append(headers, header::VIA, HeaderValue::from_static(via));
     if let Entry::Vacant(place) = headers.entry(TRACEPARENT)
-        && let Some(value) = value_of(telemetry::traceparent())
+        && let Some(value) = value_of(telemetry::traceparent().into())
     {
         place.insert(value);
     }
@@ -229,10 +240,9 @@ fn append(headers: &mut HeaderMap, name: HeaderName, element: HeaderValue) {
     }
 }
 
-/// Returns the text of an address. An IPv4 address is written without the machinery of `format!`.
-fn text_of(address: IpAddr) -> String {
-    let IpAddr::V4(address) = address else { return address.to_string() };
-    let mut text = String::with_capacity(15);
+/// Appends the text of an address. An IPv4 address is written without the machinery of `format!`.
+fn push_address(text: &mut String, address: IpAddr) {
+    let IpAddr::V4(address) = address else { return text.push_str(&address.to_string()) };
     for (index, octet) in address.octets().into_iter().enumerate() {
         if index > 0 {
             text.push('.');
@@ -241,12 +251,11 @@ fn text_of(address: IpAddr) -> String {
         let zeros = digits.iter().take(2).take_while(|digit| **digit == 0).count();
         text.extend(digits.iter().skip(zeros).map(|digit| char::from(b'0' + digit)));
     }
-    text
 }
 
 /// Makes a header's value of a text, without a copy.
-fn value_of(text: String) -> Option<HeaderValue> {
-    HeaderValue::from_maybe_shared(Bytes::from(text)).ok()
+fn value_of(text: Bytes) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(text).ok()
 }
 
 /// Trusted proxies: peers whose forwarding headers are accepted.
@@ -379,12 +388,12 @@ mod tests {
 
     #[test]
     fn an_address_is_written_as_the_library_writes_it() {
-        for octet in 0..=255 {
-            let address = IpAddr::from([octet, 0, 255 - octet, 10]);
-            assert_eq!(text_of(address), address.to_string());
+        let of_octets = (0..=255).map(|octet| IpAddr::from([octet, 0, 255 - octet, 10]));
+        for address in of_octets.chain(["2001:db8::1".parse().unwrap()]) {
+            let mut text = String::new();
+            push_address(&mut text, address);
+            assert_eq!(text, address.to_string());
         }
-        let address: IpAddr = "2001:db8::1".parse().unwrap();
-        assert_eq!(text_of(address), "2001:db8::1");
     }
 
     #[test]

@@ -41,10 +41,10 @@ impl HopByHop {
         let mut offered = headers.get_all(UPGRADE).iter();
         let offered = offered.next().filter(|_| offered.next().is_none());
         let is_allowed = |offer: &&HeaderValue| allowed.iter().any(|name| is_protocol(offer, name.as_bytes()));
-        let may_be = version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade");
+        let may_be = |_: &&HeaderValue| version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade");
         let upgrade = match extended {
             Some(extended) => Some(&extended.protocol).filter(is_allowed),
-            None => offered.filter(is_allowed).filter(|_| may_be),
+            None => offered.filter(is_allowed).filter(may_be),
         };
         HopByHop { upgrade: upgrade.cloned(), trailers: has(headers, &TE, "trailers"), is_extended: extended.is_some() }
     }

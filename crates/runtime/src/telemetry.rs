@@ -301,10 +301,7 @@ pub fn traceparent() -> String {
 
 /// Appends 16 hexadecimal digits, without the machinery of `format!`.
 fn push_hex(text: &mut String, number: u64) {
-    let digits: [u8; 16] = std::array::from_fn(|at| match (number >> (60 - 4 * at)) as u8 & 0xf {
-        digit @ 0..10 => b'0' + digit,
-        digit => b'a' - 10 + digit,
-    });
+    let digits: [u8; 16] = std::array::from_fn(|at| b"0123456789abcdef"[(number >> (60 - 4 * at)) as usize & 0xf]);
     text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
 

@@ -185,7 +185,7 @@ impl Group {
         let framing = request.framing();
         let mut head = bytes::BytesMut::with_capacity(1024);
         encode_request(&mut head, &request.method, &target(&request.uri), &request.headers, framing);
-        let is_held = request.headers.contains_key(header::EXPECT);
+        let is_held = request.body.is_some() && request.headers.contains_key(header::EXPECT);
         let sending = Sending::new(head, framing, request.body.take(), is_held);
         let method = request.method.clone();
         let wants_upgrade = request.switch.is_some();

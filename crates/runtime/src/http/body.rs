@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 
@@ -22,9 +22,13 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// The body type of every answer.
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Creates a body from complete bytes.
+/// Creates a body from complete bytes. An empty one takes no memory.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+    let bytes = bytes.into();
+    if bytes.is_empty() {
+        return Empty::new().map_err(|never| match never {}).boxed_unsync();
+    }
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// The cause for which a request's body could not be read.

@@ -27,7 +27,7 @@ pub use serve::{Listening, serve};
 pub use stream::Stream;
 
 /// Longest time in which a peer may take fewer than [`h2::UNREAD_LEN`] bytes of an answer that waits for nothing but the peer.
-const UNREAD_TIME: Duration = if cfg!(test) { Duration::from_millis(600) } else { Duration::from_secs(60) };
+pub(crate) const UNREAD_TIME: Duration = if cfg!(test) { Duration::from_millis(600) } else { Duration::from_secs(60) };
 /// Time that a connection without a request stays open after shutdown began.
 const IDLE_GRACE: Duration = Duration::from_millis(250);
 

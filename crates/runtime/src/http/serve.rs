@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use hyper::service::Service;
 use hyper::{Request, Response};
-use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 
 use super::connections::Connections;
 use super::stream::Stream;
-use super::{Body, HttpLimits, IDLE_GRACE, RequestBody, UNREAD_TIME, connection};
+use super::{Body, HttpLimits, IDLE_GRACE, RequestBody, connection};
 use crate::listener::{Acceptor, Admission, Socket};
 use crate::shutdown::Shutdown;
 use crate::tls;
@@ -75,10 +74,6 @@ where
                 continue;
             }
         };
-        if let Stream::Tcp(stream) = &stream {
-            // The kernel closes a connection whose peer does not read its data.
-            let _ = SockRef::from(stream).set_tcp_user_timeout(Some(UNREAD_TIME));
-        }
         let Some(place) = listening.connections.enter(peer, &listening.limits, shutdown.stop_token()) else {
             listening.connections.count_refused();
             // Before a handshake no answer is possible.

@@ -15,6 +15,11 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     /// Makes the connection reset when it is dropped, if the transport can: a peer that reads until the end must not take an
     /// incomplete answer for a whole one.
     fn reset(&self);
+
+    /// Returns whether the transport, dropped with nothing to be written, ends in order: TLS sends an alert first.
+    fn ends_when_dropped(&self) -> bool {
+        false
+    }
 }
 
 /// An accepted connection, without TLS.
@@ -41,6 +46,10 @@ impl Transport for Stream {
         if let Stream::Tcp(stream) = self {
             let _ = SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
         }
+    }
+
+    fn ends_when_dropped(&self) -> bool {
+        true
     }
 }
 

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::timeout;
 
-use crate::http::{Peer, Stream};
+use crate::http::{Peer, Stream, UNREAD_TIME};
 
 /// Pause if the system lacks a resource that this process cannot free.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
@@ -31,8 +32,6 @@ impl Socket {
         match self {
             Socket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // A failure here shows on the first read.
-                let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Peer::Ip(peer)))
             }
             Socket::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
@@ -59,8 +58,16 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Creates the acceptor of `socket`.
+    /// Creates the acceptor of `socket`. Two options of a TCP socket pass on to the connections that arrive from now on (tcp(7)), so
+    /// that none of them costs two system calls more: small writes leave at once, and the kernel closes a connection whose peer
+    /// does not read its data for [`UNREAD_TIME`].
     pub(crate) fn new(socket: Socket) -> Self {
+        if let Socket::Tcp(listener) = &socket {
+            // Without them connections are slower, or closed later, but served.
+            let socket = SockRef::from(listener);
+            let _ = socket.set_tcp_nodelay(true);
+            let _ = socket.set_tcp_user_timeout(Some(UNREAD_TIME));
+        }
         Acceptor { socket, spare: spare(), warned_at: None }
     }
 
@@ -103,4 +110,22 @@ impl Acceptor {
 
 fn spare() -> Option<File> {
     File::open("/dev/null").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_have_the_options_of_the_socket_that_they_are_accepted_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(Socket::Tcp(listener));
+        let _client = TcpStream::connect(address).await.unwrap();
+        let Admission::Served(Stream::Tcp(stream), _) = acceptor.accept().await else { panic!("no connection") };
+        let socket = SockRef::from(&stream);
+        assert_eq!((stream.nodelay().unwrap(), socket.tcp_user_timeout().unwrap()), (true, Some(UNREAD_TIME)));
+    }
 }

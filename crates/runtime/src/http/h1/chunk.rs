@@ -3,7 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName};
 
-use super::head::{Fault, Framing, encode_field, parse_field};
+use super::encode::{assemble, encode_field};
+use super::head::{Fault, Framing, parse_field};
 
 /// Longest line of a chunk's size with its extensions, which are ignored.
 const SIZE_LINE_MAX: usize = 256;
@@ -269,8 +270,10 @@ pub fn encode_chunk_head(out: &mut BytesMut, len: usize) {
 /// Writes the last chunk, trailers and the end.
 pub fn encode_last_chunk(out: &mut BytesMut, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(b"0\r\n");
-    for (name, value) in trailers.into_iter().flatten() {
-        encode_field(out, name, value.as_bytes());
+    if let Some(trailers) = trailers {
+        assemble(out, |section| {
+            trailers.iter().for_each(|(name, value)| encode_field(section, name, value.as_bytes()))
+        });
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -1,6 +1,6 @@
 //! Heads: a request line or a status line, and header fields (RFC 9112 sections 2 to 6).
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri, Version};
 
@@ -178,52 +178,6 @@ pub fn response_has_no_body(method: &Method, status: StatusCode) -> bool {
         || (*method == Method::CONNECT && status.is_success())
 }
 
-/// Writes a request's head. Framing fields are written as `framing` says, in place of the map's own; `Connection` and `Host`
-/// are the map's.
-pub fn encode_request(out: &mut BytesMut, method: &Method, target: &str, headers: &HeaderMap, framing: Framing) {
-    out.reserve(target.len() + 64 + headers.len() * 48);
-    out.put_slice(method.as_str().as_bytes());
-    out.put_u8(b' ');
-    out.put_slice(target.as_bytes());
-    out.put_slice(b" HTTP/1.1\r\n");
-    encode_fields(out, headers, framing);
-}
-
-/// Writes a response's head, as [`encode_request`] does. With [`Framing::None`] a `Content-Length` of the map stays: it states
-/// the length of the body that a HEAD does not get.
-pub fn encode_response(out: &mut BytesMut, status: StatusCode, headers: &HeaderMap, framing: Framing) {
-    out.reserve(64 + headers.len() * 48);
-    out.put_slice(b"HTTP/1.1 ");
-    out.put_slice(status.as_str().as_bytes());
-    out.put_u8(b' ');
-    out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
-    out.put_slice(b"\r\n");
-    encode_fields(out, headers, framing);
-}
-
-fn encode_fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
-    for (name, value) in headers {
-        let is_framing =
-            name == header::TRANSFER_ENCODING || (name == header::CONTENT_LENGTH && framing != Framing::None);
-        if !is_framing {
-            encode_field(out, name, value.as_bytes());
-        }
-    }
-    match framing {
-        Framing::None | Framing::Close => {}
-        Framing::Length(len) => encode_field(out, &header::CONTENT_LENGTH, len.to_string().as_bytes()),
-        Framing::Chunked => encode_field(out, &header::TRANSFER_ENCODING, b"chunked"),
-    }
-    out.put_slice(b"\r\n");
-}
-
-pub(super) fn encode_field(out: &mut BytesMut, name: &HeaderName, value: &[u8]) {
-    out.put_slice(name.as_str().as_bytes());
-    out.put_slice(b": ");
-    out.put_slice(value);
-    out.put_slice(b"\r\n");
-}
-
 /// Skips one blank line before a request line (RFC 9112 section 2.2).
 fn skip_blank_line(buffer: &mut BytesMut) -> Result<(), Fault> {
     match buffer.as_ref() {
@@ -329,6 +283,7 @@ fn parse_version(text: &[u8]) -> Result<Version, Fault> {
     }
 }
 
+#[derive(Default)]
 struct Fields {
     headers: HeaderMap,
     content_length: Option<u64>,
@@ -357,13 +312,10 @@ impl Fields {
 
 /// Parses the field lines of a head, into a map with room for more: one that grows hashes all names anew.
 fn parse_fields(head: &Bytes, capacity: usize) -> Result<Fields, Fault> {
-    let mut fields = Fields {
-        headers: HeaderMap::try_with_capacity(capacity).map_err(|_| Fault::TooLarge)?,
-        content_length: None,
-        is_chunked: false,
-        has_close: false,
-        has_keep_alive: false,
-    };
+    let headers = HeaderMap::try_with_capacity(capacity).map_err(|_| Fault::TooLarge)?;
+    let mut fields = Fields { headers, ..Fields::default() };
+    // Appended last: a gateway removes it, which costs least at the end of a map.
+    let mut connection = None;
     let mut rest = head.as_ref();
     while rest.len() > 2 {
         let end = memchr::memchr(b'\n', rest).ok_or(Fault::Malformed("a line does not end"))?;
@@ -376,8 +328,10 @@ fn parse_fields(head: &Bytes, capacity: usize) -> Result<Fields, Fault> {
                 if fields.content_length.replace(length).is_some() {
                     return Err(Fault::Malformed("Content-Length stands twice"));
                 }
-                // Not every reader parses 0005 as five, or 10 as ten.
-                value = length.into();
+                // Not every reader parses 0005 as five, or 010 as ten.
+                if value.len() > 1 && value.as_bytes().starts_with(b"0") {
+                    value = length.into();
+                }
             }
             header::TRANSFER_ENCODING => {
                 if std::mem::replace(&mut fields.is_chunked, true) {
@@ -387,19 +341,23 @@ fn parse_fields(head: &Bytes, capacity: usize) -> Result<Fields, Fault> {
                 continue;
             }
             header::CONNECTION => {
-                for option in value.as_bytes().split(|byte| *byte == b',') {
-                    let option = option.trim_ascii();
+                for option in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
                     fields.has_close |= option.eq_ignore_ascii_case(b"close");
                     fields.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
                 if value.as_bytes().eq_ignore_ascii_case(b"keep-alive") {
                     continue;
                 }
+                let Some(before) = connection.replace(value) else { continue };
+                value = before;
             }
             _ if name == "keep-alive" => continue,
             _ => {}
         }
         fields.headers.try_append(name, value).map_err(|_| Fault::TooLarge)?;
+    }
+    if let Some(value) = connection {
+        fields.headers.try_append(header::CONNECTION, value).map_err(|_| Fault::TooLarge)?;
     }
     Ok(fields)
 }
@@ -482,9 +440,25 @@ mod tests {
     }
 
     #[test]
+    fn a_field_connection_stands_last_and_several_keep_their_order() {
+        let head = request("GET / HTTP/1.1\r\nConnection: close\r\nX-A: 1\r\nHost: h\r\n\r\n").unwrap().unwrap();
+        let names: Vec<_> = head.headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!((head.keep_alive, names), (false, vec!["x-a", "host", "connection"]));
+        let fields = "Connection: a\r\nConnection: keep-alive\r\nConnection: close, b\r\nHost: h\r\nConnection: c";
+        let head = request(&format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n")).unwrap().unwrap();
+        let values: Vec<_> = head.headers.get_all(header::CONNECTION).iter().collect();
+        assert!(!head.keep_alive);
+        assert_eq!(values, ["a", "close, b", "c"]);
+    }
+
+    #[test]
     fn a_length_goes_on_without_zeros_before_it() {
-        let head = request("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0005\r\n\r\n").unwrap().unwrap();
-        assert_eq!((head.framing, &head.headers[header::CONTENT_LENGTH]), (Framing::Length(5), &"5".parse().unwrap()));
+        for (sent, length) in [("0005", 5), ("00", 0), ("0", 0), ("10", 10)] {
+            let head =
+                request(&format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {sent}\r\n\r\n")).unwrap().unwrap();
+            let passed = &head.headers[header::CONTENT_LENGTH];
+            assert_eq!((head.framing, passed), (Framing::Length(length), &HeaderValue::from(length)), "{sent}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod alarm;
 mod answer;
 mod chunk;
+mod encode;
 mod head;
 mod output;
 mod server;
@@ -19,10 +20,10 @@ pub use alarm::Alarm;
 pub(super) use answer::{Plan, date};
 pub(super) use chunk::without_barred;
 pub use chunk::{ChunkStep, Decoder, TRAILER_BYTES_MAX, encode_chunk_head, encode_last_chunk};
+pub use encode::{encode_request, encode_response};
 pub(super) use head::expects_continue;
 pub use head::{
-    Fault, Framing, HeadLimits, RequestHead, ResponseHead, encode_request, encode_response, parse_request,
-    parse_response, response_has_no_body,
+    Fault, Framing, HeadLimits, RequestHead, ResponseHead, parse_request, parse_response, response_has_no_body,
 };
 pub(super) use server::{Setup, serve};
 pub(super) use target::is_host;

@@ -309,6 +309,9 @@ async fn discard<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> bo
 /// bytes is reset, and the client may lose an answer in transit.
 async fn close<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm, linger: Duration) -> Result<(), WriteError> {
     writer::flush(wire, alarm).await?;
+    if linger.is_zero() && wire.lock().ends_when_closed() {
+        return Ok(());
+    }
     alarm.set(Instant::now() + LINGER_TIME);
     let mut left = DISCARD_MAX;
     let mut is_shut = false;

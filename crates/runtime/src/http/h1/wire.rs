@@ -172,6 +172,11 @@ impl<IO: Transport> Wire<IO> {
         Pin::new(io).poll_flush(cx)
     }
 
+    /// Returns whether [`Wire::close`] alone ends the connection in order, once the output is written.
+    pub(super) fn ends_when_closed(&self) -> bool {
+        self.io.as_ref().is_none_or(Transport::ends_when_dropped)
+    }
+
     /// Shuts down the sending side.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
