@@ -8,6 +8,7 @@ mod dashboard;
 mod ehbp;
 mod ehbp_clients;
 mod ehbp_guide;
+mod ehbp_keys;
 mod h2spec;
 mod hand_over;
 mod http1_corpus;

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
 use alloc::borrow::ToOwned;
 use alloc::vec;
 

@@ -168,6 +168,7 @@ fn parse_key(provider: &dyn AgreementProvider, key: &Value) -> Result<DocumentKe
 }
 
 #[cfg(all(test, feature = "aws-lc"))]
+#[allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 mod tests {
     use alloc::vec;
 
