@@ -18,6 +18,7 @@ pub mod hpack;
 pub mod http1;
 pub mod init;
 mod input;
+pub mod jws;
 pub mod kek;
 pub mod mle;
 pub mod native;
@@ -54,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("kek-file", kek::kek_file),
     ("mle-body", mle::body),
     ("mle-fields", mle::fields),
+    ("mle-jws", jws::jws),
     ("mle-token", mle::token),
     ("relay-attach", relay::relay_attach),
     ("routes", route::routes),
