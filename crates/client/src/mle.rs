@@ -11,11 +11,11 @@ use std::sync::LazyLock;
 
 use sealway_proto::mle::aws_lc::AwsLcJose;
 use sealway_proto::mle::load::KEY_FILE_LEN_MAX;
+pub use sealway_proto::mle::{Alg, JoseProvider, Refusal};
 use sealway_proto::mle::{
-    Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, SealError, SealRandoms,
+    Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, SealError, SealRandoms,
     SealingKey, Side, Wrapper, body, seal,
 };
-pub use sealway_proto::mle::{JoseProvider, Refusal};
 use sealway_proto::session::Fresh;
 use zeroize::Zeroizing;
 
