@@ -30,8 +30,11 @@ impl Backend for Nowhere {
     }
 }
 
-/// A broker with the profiles of the tests and a new key for each of them.
-fn broker() -> Arc<Wires> {
+/// The RSA key of RFC 7516 appendix A.1, as PKCS#8.
+const UNWRAPS: &[u8] = include_bytes!("../data/rfc7516-a1.pem");
+
+/// A broker with the profiles of the tests and a new key for each of them. An RSA key takes longer than all the rest.
+fn broker(has_rsa: bool) -> Arc<Wires> {
     let path = std::env::temp_dir().join(format!(
         "sealway-fuzz-{}-{:?}.yaml",
         std::process::id(),
@@ -52,6 +55,10 @@ fn broker() -> Arc<Wires> {
     }
     for (id, algorithm) in [("sign", "ecdsa-p384"), ("kem", "ml-kem-768")] {
         store.generate(id, Algorithm::parse(algorithm).expect("an algorithm"), NOW_MS).expect("a key");
+    }
+    if has_rsa {
+        let algorithm = Algorithm::parse("rsa-unwrap-2048").expect("an algorithm");
+        store.import("unwrap", algorithm, UNWRAPS, NOW_MS).expect("a key");
     }
     let service = Service {
         profiles: Arc::new(profiles.expect("profiles")),
@@ -86,7 +93,7 @@ pub fn broker_wires(data: &[u8]) {
     let request = http::Request::post(path).header("content-type", "application/grpc").header("te", "trailers");
     let Ok(request) = request.body(Full::new(Bytes::from(frame))) else { return };
     let peer = Peer { uid: 1000, gid: 1000, ..Peer::default() };
-    let answer = RUNTIME.with(|runtime| runtime.block_on(broker().answer(request, peer)));
+    let answer = RUNTIME.with(|runtime| runtime.block_on(broker(path.ends_with("/Unwrap")).answer(request, peer)));
     let Ok(answer) = answer;
     let header =
         |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();

@@ -19,6 +19,7 @@ pub mod hpack;
 pub mod http1;
 pub mod init;
 mod input;
+pub mod jws;
 pub mod kek;
 pub mod mle;
 pub mod native;
@@ -56,6 +57,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("kek-file", kek::kek_file),
     ("mle-body", mle::body),
     ("mle-fields", mle::fields),
+    ("mle-jws", jws::jws),
     ("mle-token", mle::token),
     ("relay-attach", relay::relay_attach),
     ("routes", route::routes),

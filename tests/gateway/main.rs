@@ -28,6 +28,7 @@ mod mle_clients;
 mod mle_fields;
 mod mle_guide;
 mod mle_keys;
+mod mle_open_banking;
 mod mle_secrecy;
 mod mle_sign;
 mod one_shot;

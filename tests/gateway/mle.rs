@@ -432,7 +432,7 @@ fn a_wrong_configuration_is_named() {
         (
             key,
             "direction: inbound, profile: visa, generic: {}, open: [one], plain_answers: all",
-            "only the profile generic-jwe",
+            "only the profiles generic-jwe",
         ),
         (
             key,

@@ -4,6 +4,7 @@
 
 mod cells;
 mod fields;
+mod signatures;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -53,6 +54,9 @@ impl Keys {
             let made = openssl.output().unwrap();
             assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         }
+        for name in ["gateway-sign", "peer-sign"] {
+            crate::mle::make_keys(keys.folder.path(), name);
+        }
         keys
     }
 
@@ -66,7 +70,7 @@ fn kids(profile: &str) -> Option<[&'static str; 2]> {
     match profile {
         "visa" => Some(["2c2ac2da-386a-4743-b48f-6a98e549636d", "9d0c1f6e-5a27-4c7b-8a55-0f8f6f3c1b7e"]),
         "visa-acceptance" => Some(["1600000000000000000001", "1600000000000000000002"]),
-        "generic-jwe" => Some(["gateway/2026 é", "peer-1"]),
+        "generic-jwe" | "open-banking" => Some(["gateway/2026 é", "peer-1"]),
         _ => None,
     }
 }
@@ -93,7 +97,7 @@ fn gateway(cell: &Cell, keys: &Keys, service: &str, double: &str) -> Server {
     let sealed =
         pairs.iter().map(|(sealed, plain)| format!("{{ from: '{plain}', to: '{sealed}', field: encryptedData }}"));
     let sealed = sealed.collect::<Vec<_>>().join(", ");
-    let generic = if cell.profile == "generic-jwe" {
+    let generic = if ["generic-jwe", "open-banking"].contains(&cell.profile) {
         format!("generic: {{ algs: [{}], encs: [{}] }}", cell.alg, ALL_ENCS.join(", "))
     } else {
         String::new()
@@ -109,6 +113,8 @@ fn gateway(cell: &Cell, keys: &Keys, service: &str, double: &str) -> Server {
     // An error has a value at none of the paths.
     let kept = if cell.shape == "fields" { "errors" } else { "none" };
     let outbound = format!("direction: outbound, plain_answers: errors, request: [{sealed}], answer: [{opened}]");
+    let signed = cell.signature.map(signatures::sections).unwrap_or_default();
+    let (inbound, outbound) = (inbound + &signed, outbound + &signed);
     let routes = [
         route("/sealed/", "service", &format!("{inbound}, plain_answers: {kept}")),
         route("/clear/", "service", &format!("{inbound}, plain_answers: errors")),
@@ -125,11 +131,12 @@ listeners: [{{ name: main, address: '127.0.0.1:0' }}]
 mle_keys:
   gateway: {{ file: '{key}', certificate: '{certificate}', alg: {alg}, {own_kid} }}
   peer: {{ certificate: '{peer}', alg: {alg}, enc: {enc}, {peer_kid} }}
-routes:
+{}routes:
 {}
 upstreams: {{ service: {{ servers: ['http://{service}'] }}, double: {{ servers: ['http://{double}'] }} }}
 sessions: {{ store: 'memory:' }}
 ",
+        signatures::keys(keys),
         routes.concat()
     );
     Launch::new(BINARY, &config).start().unwrap()
@@ -220,6 +227,9 @@ fn spec(cell: &Cell, keys: &Keys, is_client: bool, more: Value) -> Value {
     });
     if let Some(fle) = cell.fle {
         spec["fle"] = fle.spec();
+    }
+    if let Some(form) = cell.signature {
+        spec["signature"] = signatures::spec(form, keys);
     }
     for (name, value) in more.as_object().unwrap() {
         spec[name] = value.clone();
@@ -334,7 +344,11 @@ fn is_same(cell: &Cell, answer: &Answer, expected: &str) -> bool {
     if cell.is_byte_exact() || expected.is_empty() {
         return answer.body == expected.as_bytes();
     }
-    answer.json() == serde_json::from_str::<Value>(expected).unwrap()
+    let mut found = answer.json();
+    if let (Some("nested"), Some(members)) = (cell.signature, found.as_object_mut()) {
+        members.retain(|name, _| !["iss", "aud", "iat", "exp", "jti"].contains(&name.as_str()));
+    }
+    found == serde_json::from_str::<Value>(expected).unwrap()
 }
 
 /// Runs a cell in both directions.
@@ -421,6 +435,18 @@ fn libraries_both_ways_by_ecdh() {
     run(Cell::jose(Language::Python, "jwcrypto", "generic-jwe", "ECDH-ES", "A128CBC-HS256"));
     run(Cell::jose(Language::Go, "go-jose", "generic-jwe", "ECDH-ES", "A192GCM"));
     run(Cell::jose(Language::Java, "nimbus", "generic-jwe", "ECDH-ES", "A256CBC-HS512"));
+}
+
+#[test]
+fn jose_of_node_both_ways_by_open_banking() {
+    run(Cell::open_banking(Language::Node, "jose", "RSA-OAEP-256", "detached"));
+    run(Cell::open_banking(Language::Node, "jose", "RSA-OAEP", "nested"));
+}
+
+#[test]
+fn jwcrypto_both_ways_by_open_banking() {
+    run(Cell::open_banking(Language::Python, "jwcrypto", "RSA-OAEP-256", "detached"));
+    run(Cell::open_banking(Language::Python, "jwcrypto", "RSA-OAEP-256", "nested"));
 }
 
 #[test]

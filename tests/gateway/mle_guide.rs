@@ -47,18 +47,26 @@ fn every_command_of_the_guide_does_what_it_says() {
             "outbound.yaml",
             "scheme.py",
             "signed.yaml",
+            "banking.yaml",
             "Profiles.yaml",
             "broker.yaml"
         ]
     );
     let ports: Vec<(u16, u16)> =
-        [8080, 8081, 8082, 8083, 8084, 9000, 9001].map(|written| (written, free_port().unwrap())).into();
+        [8080, 8081, 8082, 8083, 8084, 8085, 9000, 9001].map(|written| (written, free_port().unwrap())).into();
     write_files(&blocks, folder.path(), &ports);
     let mut shell = guide::shell(BINARY, folder.path(), &script(&blocks, &ports)).unwrap();
     guide::run(&mut shell, &folder.path().join("background.log")).unwrap();
-    for file in
-        ["opened.json", "called.json", "unwrapped.json", "fields-opened.json", "returned.json", "mc.json", "visa.json"]
-    {
+    for file in [
+        "opened.json",
+        "called.json",
+        "unwrapped.json",
+        "fields-opened.json",
+        "returned.json",
+        "mc.json",
+        "visa.json",
+        "banking.json",
+    ] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert_eq!(text, r#"{"pan":"4111111111111111","amount":12.50}"#, "{file}");
     }

@@ -245,13 +245,13 @@ fn a_wrong_configuration_is_named() {
             keys,
             mle("{ oauth1: { consumer_key_file: consumer.key, key: own } }"),
             one,
-            "sign.oauth1.key: \"own\" is of another kind: this signature needs a key with alg: RS256 or alg: PS256",
+            "sign.oauth1.key: \"own\" is of another kind: this signature needs a private key with alg: RS256 or alg: PS256",
         ),
         (
             keys,
             mle("{ jws_detached: { key: signer, issuer: a, trust_anchor: b } }"),
             one,
-            "jws_detached.key: \"signer\" is of another kind: this signature needs a key with alg: PS256",
+            "jws_detached.key: \"signer\" is of another kind: this signature needs a private key with alg: PS256",
         ),
         (keys, mle("{ visa_acceptance_jwt: { merchant_id: '', key: signer } }"), one, "merchant_id: expected 1 to 256"),
         (
@@ -308,7 +308,7 @@ fn a_wrong_configuration_is_named() {
             "scheme: { certificate: own.cert.pem, kid: a }, own: { file: own.key.pem, kid: b }, signer: { certificate: own.cert.pem, alg: RS256, kid: c }",
             mle(oauth1),
             one,
-            "mle_keys.signer.file: expected the private key that signs with RS256",
+            "sign.oauth1.key: \"signer\" is of another kind: this signature needs a private key with alg: RS256",
         ),
         (
             "scheme: { certificate: own.cert.pem, kid: a }, own: { file: own.key.pem, kid: b }, signer: { file: own.cert.pem, alg: RS256, kid: c }",
@@ -320,7 +320,7 @@ fn a_wrong_configuration_is_named() {
             "scheme: { certificate: own.cert.pem, kid: a }, own: { file: own.key.pem, kid: b }, signer: { file: signer.key.pem, alg: ES256, kid: c }",
             mle(oauth1),
             one,
-            "mle_keys.signer.alg: \"ES256\" is none of RSA-OAEP-256, RSA-OAEP, RSA-OAEP-512, ECDH-ES, dir, A128KW, A256KW, RS256, PS256",
+            "mle_keys.signer.alg: \"ES256\" is none of RSA-OAEP-256, RSA-OAEP, RSA-OAEP-512, ECDH-ES, dir, A128KW, A256KW, RS256, PS256, and ES256 of a key that verifies",
         ),
     ] {
         let config = format!(

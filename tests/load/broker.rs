@@ -29,6 +29,7 @@ impl Ground {
             ("derive", "hkdf-sha-256"),
             ("kem", "ml-kem-768"),
             ("p256", "ecdsa-p256"),
+            ("unwrap", "rsa-unwrap-2048"),
         ] {
             client.generate_key(key, algorithm).await.unwrap();
         }
@@ -57,6 +58,7 @@ impl Ground {
             Is::Derive => ("Derive", "derive"),
             Is::Random => ("Default", ""),
             Is::Encapsulate | Is::Decapsulate => ("Kem", "kem"),
+            Is::Unwrap => ("Unwrap", "unwrap"),
             Is::Information | Is::Health => ("", ""),
         };
         let mut plan = plan("http://localhost/", None, requests);

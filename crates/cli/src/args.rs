@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 #[cfg(feature = "sessions")]
-pub(crate) use sessions::{Call, ConfigAction, ConfigFile, Demo, Family, Inspect, KekAction, Serve, Standalone};
+pub(crate) use sessions::{
+    Call, CallMle, ConfigAction, ConfigFile, Demo, Family, Inspect, KekAction, Serve, Standalone,
+};
 
 /// Seals requests and answers between a client and a service, over any path in between.
 #[derive(Debug, Parser)]

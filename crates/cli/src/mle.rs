@@ -17,8 +17,10 @@ use sealway_runtime::output::{out, tell};
 use zeroize::Zeroizing;
 
 mod fields;
+mod signatures;
 
 use self::fields::FieldForm;
+use self::signatures::{Sign, Verify};
 
 /// Longest input that is read, in bytes.
 const INPUT_LEN_MAX: u64 = 4 * 1024 * 1024;
@@ -69,6 +71,8 @@ pub(crate) struct Encrypt {
     /// Algorithm of the key, which tokens must name
     #[arg(long, value_name = "ALG", default_value = "RSA-OAEP-256")]
     alg: String,
+    #[command(flatten)]
+    sign: Sign,
 }
 
 #[derive(Debug, clap::Args)]
@@ -89,6 +93,8 @@ pub(crate) struct Decrypt {
     /// The one algorithm of a dir key's content
     #[arg(long, value_name = "ENC", default_value = "A256GCM")]
     enc: String,
+    #[command(flatten)]
+    verify: Verify,
 }
 
 #[derive(Debug, clap::Args)]
@@ -109,6 +115,7 @@ enum ProfileName {
     Visa,
     VisaAcceptance,
     GenericJwe,
+    OpenBanking,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -142,6 +149,7 @@ impl Form {
                 let side = Side::new(Alg::ALL, Enc::ALL, Wrapper::Bare);
                 Profile::generic(side.clone(), side, None)
             }
+            ProfileName::OpenBanking => Profile::open_banking(Side::new(Alg::ALL, Enc::ALL, Wrapper::Bare)),
         })
     }
 
@@ -176,8 +184,9 @@ fn keys(file: &Path) -> anyhow::Result<()> {
 }
 
 fn encrypt(arguments: Encrypt) -> anyhow::Result<()> {
-    let Encrypt { form, key: file, name, enc, alg } = arguments;
+    let Encrypt { form, key: file, name, enc, alg, sign } = arguments;
     let (provider, profile) = (jose_provider(), form.profile()?);
+    sign.check(&profile)?;
     let enc = parse_enc(&enc)?;
     let bytes = read(&file)?;
     let key = match (parse_alg(&alg)?, name.source()?) {
@@ -194,13 +203,16 @@ fn encrypt(arguments: Encrypt) -> anyhow::Result<()> {
         out().write_all(&fields::encrypt(&input()?, &profile, fle, form.message(), &key, randoms)?)?;
         return Ok(());
     }
-    let token = seal::seal(&input()?, &profile, form.message(), &key, now_ms(), randoms, provider)?;
-    out().write_all(&body::wrap(&token, profile.wrapper(form.message())))?;
+    let (plaintext, profile) = sign.inside(input()?, profile, form.message())?;
+    let token = seal::seal(&plaintext, &profile, form.message(), &key, now_ms(), randoms, provider)?;
+    let body = body::wrap(&token, profile.wrapper(form.message()));
+    sign.beside(&body)?;
+    out().write_all(&body)?;
     Ok(())
 }
 
 fn decrypt(arguments: Decrypt) -> anyhow::Result<()> {
-    let Decrypt { form, key: file, certificate, name, alg, enc } = arguments;
+    let Decrypt { form, key: file, certificate, name, alg, enc, verify } = arguments;
     let (provider, profile) = (jose_provider(), form.profile()?);
     let certificate = certificate.as_deref().map(read).transpose()?;
     let enc = parse_enc(&enc)?;
@@ -219,9 +231,11 @@ fn decrypt(arguments: Decrypt) -> anyhow::Result<()> {
         out().write_all(&fields::decrypt(&input()?, &profile, fle, form.message(), &keys)?)?;
         return Ok(());
     }
-    let token = body::unwrap(&input()?, profile.wrapper(form.message())).map_err(rejected)?;
+    let input = input()?;
+    verify.check(&input, &profile)?;
+    let token = body::unwrap(&input, profile.wrapper(form.message())).map_err(rejected)?;
     let opening = Opening::begin(token.trim_ascii(), &profile, form.message(), &keys, now_ms()).map_err(rejected)?;
-    out().write_all(&unwrapped(opening)?)?;
+    out().write_all(&verify.payload(unwrapped(opening)?, &profile, form.message())?)?;
     Ok(())
 }
 

@@ -3,28 +3,34 @@
 //!
 //! An answer is not bound to its request, and answers are not remembered: a service can repeat one within the profile's window.
 
+mod signatures;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use sealway_proto::mle::aws_lc::AwsLcJose;
 use sealway_proto::mle::load::KEY_FILE_LEN_MAX;
+pub use sealway_proto::mle::{Alg, JoseProvider, Refusal};
 use sealway_proto::mle::{
-    Alg, Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, SealError, SealRandoms,
+    Enc, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, SealError, SealRandoms,
     SealingKey, Side, Wrapper, body, seal,
 };
-pub use sealway_proto::mle::{JoseProvider, Refusal};
 use sealway_proto::session::Fresh;
 use zeroize::Zeroizing;
 
+pub use self::signatures::SignatureSettings;
+use self::signatures::Signatures;
 use crate::clock::now_ms;
 
 /// Names of the profiles, as configuration and flags have them.
-pub const PROFILES: [&str; 4] = ["mastercard-jwe", "visa", "visa-acceptance", "generic-jwe"];
+pub const PROFILES: [&str; 5] = ["mastercard-jwe", "visa", "visa-acceptance", "generic-jwe", "open-banking"];
 
 /// Files and names by which a client seals requests and opens answers. It holds paths and no key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageSettings {
-    /// Profile of the messages, one of [`PROFILES`]. Messages of `generic-jwe` are bare tokens of any `enc`, without a time.
+    /// Profile of the messages, one of [`PROFILES`]. Messages of `generic-jwe` and `open-banking` are bare tokens of any `enc`, without a
+    /// time.
     pub profile: String,
     /// Certificate or public key of the service, PEM or DER, to which requests are sealed with RSA-OAEP-256.
     pub certificate: PathBuf,
@@ -40,6 +46,8 @@ pub struct MessageSettings {
     pub key_certificate: Option<PathBuf>,
     /// Name of the client's own key in answers; `None` derives it by `kid_from`.
     pub key_kid: Option<String>,
+    /// Signatures of `open-banking`, which needs them; `None` in other profiles.
+    pub signatures: Option<SignatureSettings>,
 }
 
 /// A setting that cannot be used.
@@ -65,6 +73,10 @@ pub enum MessageError {
     /// The plaintext was not sealed: the profile does not allow the algorithms, or the cryptographic library failed.
     #[error(transparent)]
     Seal(#[from] SealError),
+    /// The request was not signed: its body is not the JSON object that a signature inside of a token needs, or the cryptographic
+    /// library failed.
+    #[error("{class}: {0}", class = .0.class())]
+    Sign(Refusal),
     /// The generator of random bytes failed.
     #[error(transparent)]
     Random(#[from] sealway_proto::Error),
@@ -79,15 +91,21 @@ pub struct Messages {
     profile: Profile,
     service: SealingKey,
     own: OpeningKeys,
+    signatures: Option<Signatures>,
     provider: &'static dyn JoseProvider,
+}
+
+/// The library, with IVs of 12 bytes alone.
+static JOSE: LazyLock<AwsLcJose> = LazyLock::new(|| AwsLcJose::new(|_, _, _, _, _| false));
+
+fn hashes() -> &'static dyn sealway_proto::crypto::Provider {
+    provider().base()
 }
 
 /// Returns a provider that takes IVs of 12 bytes alone, as RFC 7518 section 5.3 says. Some libraries of `mastercard-jwe` send 16; a program
 /// that calls them brings a provider of its own.
 pub fn provider() -> &'static dyn JoseProvider {
-    static PROVIDER: std::sync::LazyLock<AwsLcJose> =
-        std::sync::LazyLock::new(|| AwsLcJose::new(|_, _, _, _, _| false));
-    &*PROVIDER
+    &*JOSE
 }
 
 fn profile(name: &str) -> Option<Profile> {
@@ -99,6 +117,7 @@ fn profile(name: &str) -> Option<Profile> {
             let side = Side::new(&[Alg::RsaOaep256], Enc::ALL, Wrapper::Bare);
             Profile::generic(side.clone(), side, None)
         }
+        "open-banking" => Profile::open_banking(Side::new(&[Alg::RsaOaep256], Enc::ALL, Wrapper::Bare)),
         _ => return None,
     })
 }
@@ -141,7 +160,16 @@ impl MessageSettings {
         let own = OpeningKey::rsa(Alg::RsaOaep256, &private, certificate, &kid, provider)
             .map_err(|err| at("key", &self.key, &err))?;
         let own = OpeningKeys::new([own.into()]).map_err(|err| at("key", &self.key, &err))?;
-        Ok(Messages { profile, service, own, provider })
+        let signatures = match (&self.signatures, profile.name() == "open-banking") {
+            (Some(settings), true) => Some(settings.load()?),
+            (None, false) => None,
+            (None, true) => {
+                return Err(SettingError::new("profile", "messages of open-banking are signed: give its keys"));
+            }
+            (Some(_), false) => return Err(SettingError::new("profile", "only open-banking takes keys of signatures")),
+        };
+        let profile = signatures.as_ref().map_or(profile.clone(), |signatures| signatures.profile(profile));
+        Ok(Messages { profile, service, own, signatures, provider })
     }
 
     fn source(&self, setting: &'static str, fixed: &Option<String>) -> Result<KidSource, SettingError> {
@@ -162,24 +190,41 @@ impl MessageSettings {
 }
 
 impl Messages {
-    /// Seals the body of a request, at the time of the system's clock. It costs one RSA operation with a public key.
+    /// Seals the body of a request, at the time of the system's clock. It costs one RSA operation with a public key, and one with the
+    /// private key where a signature stands inside.
     ///
     /// # Errors
-    /// [`MessageError::Seal`] and [`MessageError::Random`].
+    /// [`MessageError::Seal`], [`MessageError::Sign`] and [`MessageError::Random`].
     pub fn seal(&self, plaintext: &[u8]) -> Result<Vec<u8>, MessageError> {
+        let mut id = [0; 16];
+        self.provider.base().fill_random(&mut id)?;
+        let signed = self.signatures.as_ref().map(|signatures| signatures.inside(plaintext, id)).transpose()?;
+        let plaintext = signed.as_ref().map_or(plaintext, |signed| signed.as_slice());
         let randoms = SealRandoms::draw(self.provider.base())?;
         let (profile, message) = (&self.profile, Message::Request);
         let token = seal::seal(plaintext, profile, message, &self.service, now_ms(), randoms, self.provider)?;
         Ok(body::wrap(&token, profile.wrapper(message)))
     }
 
-    /// Opens the body of an answer, at the time of the system's clock. It blocks for one RSA operation with the private key. The
-    /// plaintext is wiped when dropped.
+    /// Returns the value of the header `x-jws-signature` for a sealed request; `None` where no signature stands beside the body. It blocks
+    /// for one RSA operation with the private key.
+    ///
+    /// # Errors
+    /// [`MessageError::Sign`].
+    pub fn signature(&self, sealed: &[u8]) -> Result<Option<String>, MessageError> {
+        self.signatures.as_ref().map_or(Ok(None), |signatures| signatures.beside(sealed))
+    }
+
+    /// Opens the body of an answer, at the time of the system's clock. `signature` is the answer's header `x-jws-signature`. It blocks for
+    /// one RSA operation with the private key. The plaintext is wiped when dropped.
     ///
     /// # Errors
     /// [`MessageError::Answer`] and [`MessageError::Random`].
-    pub fn open(&self, answer: &[u8]) -> Result<Zeroizing<Vec<u8>>, MessageError> {
+    pub fn open(&self, answer: &[u8], signature: Option<&str>) -> Result<Zeroizing<Vec<u8>>, MessageError> {
         let (profile, message) = (&self.profile, Message::Answer);
+        if let Some(signatures) = &self.signatures {
+            signatures.check(signature, answer, profile.replay().window_ms()).map_err(MessageError::Answer)?;
+        }
         let token = body::unwrap(answer, profile.wrapper(message)).map_err(MessageError::Answer)?;
         let opening = Opening::begin(&token, profile, message, &self.own, now_ms()).map_err(MessageError::Answer)?;
         let cek = opening.wants().unwrap_here();
@@ -188,15 +233,16 @@ impl Messages {
         let opened = opened.map_err(MessageError::Answer)?;
         // An answer acts on nothing twice: the caller reads it once.
         let fresh = Fresh::reserved(opened.claim());
-        opened.release(fresh)?.into_bytes().map_err(MessageError::Answer)
+        let plaintext = opened.release(fresh)?.into_bytes().map_err(MessageError::Answer)?;
+        match &self.signatures {
+            Some(signatures) => signatures.payload(plaintext, profile),
+            None => Ok(plaintext),
+        }
     }
 
-    /// Returns the media type of sealed requests: `application/json`, or `application/jose` for a bare token.
+    /// Returns the media type of sealed requests: `application/json`, or that of the profile for a bare token.
     pub fn content_type(&self) -> &'static str {
-        match self.profile.wrapper(Message::Request) {
-            Wrapper::Bare => "application/jose",
-            Wrapper::Member(_) => "application/json",
-        }
+        self.profile.media_type(Message::Request)
     }
 
     /// Returns whether the body of an answer has the form of a message, whatever is in it. Errors may come in clear.

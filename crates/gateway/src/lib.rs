@@ -29,5 +29,5 @@ pub mod upstream;
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayService};
 pub use metrics_help::METRICS;
-pub use mle::jose_provider;
+pub use mle::{jose_provider, jws_provider};
 pub use server::Server;

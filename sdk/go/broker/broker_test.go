@@ -33,6 +33,7 @@ const profiles = `
 - {Name: Mac, Settings: {CryptoLibrary: native}, API: {Mac: {MacAlg: hmac-sha-256}}}
 - {Name: Derive, Settings: {CryptoLibrary: native}, API: {Derive: {DeriveAlg: hkdf-sha-256}}}
 - {Name: Kem, Settings: {CryptoLibrary: native}, API: {Encapsulate: {KemAlg: ml-kem-768}}}
+- {Name: Unwrap, Settings: {CryptoLibrary: native}, API: {Unwrap: {UnwrapAlg: rsa-oaep-256}}}
 - Name: P256
   Settings: {CryptoLibrary: native}
   API:

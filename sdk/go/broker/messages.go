@@ -142,6 +142,14 @@ type Derivation struct {
 	Length uint32
 }
 
+// WrappedKey is a content key of JWE in its encrypted form.
+type WrappedKey struct {
+	// EncryptedKey is as long as the modulus.
+	EncryptedKey []byte
+	// Length is that of the content key, in bytes: 16, 24, 32, 48 or 64.
+	Length uint32
+}
+
 // Encapsulation is a shared secret and the ciphertext that conveys the secret to the holder of the private key.
 type Encapsulation struct {
 	Ciphertext   []byte

@@ -199,6 +199,20 @@ func (c *Client) Decapsulate(ctx context.Context, profile, key string, version u
 	return batch("Decapsulate", answer.GetDescriptor_(), secrets(answer.GetSharedSecrets()), len(ciphertexts))
 }
 
+// Unwrap decrypts content keys of JWE with a version of a key; 0 takes the current one. An encrypted key that does not decrypt gives
+// another key of its length, and no error.
+func (c *Client) Unwrap(ctx context.Context, profile, key string, version uint32, wrapped ...WrappedKey) (Batch[Secret], error) {
+	asked := &wire.UnwrapRequest{Profile: profile, KeyId: key, KeyVersion: version}
+	for _, one := range wrapped {
+		asked.Wrapped = append(asked.Wrapped, &wire.WrappedKey{EncryptedKey: one.EncryptedKey, Length: one.Length})
+	}
+	answer, err := c.broker.Unwrap(ctx, asked)
+	if err != nil {
+		return Batch[Secret]{}, err
+	}
+	return batch("Unwrap", answer.GetDescriptor_(), secrets(answer.GetContentKeys()), len(wrapped))
+}
+
 // Information is what the broker says of itself.
 func (c *Client) Information(ctx context.Context) (*Information, error) {
 	answer, err := c.broker.Information(ctx, &wire.InformationRequest{})

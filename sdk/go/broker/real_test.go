@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -154,6 +155,7 @@ func agreements(t *testing.T, asks *Client) {
 			t.Error("the two sides do not agree")
 		}
 	}
+	unwrapping(t, asks)
 	tags := must[Batch[[]byte]](t)(asks.Mac(ctx, "Mac", "mac", []byte("one"), []byte("two"))).Outputs
 	valid := must[Batch[bool]](t)(asks.VerifyMac(ctx, "Mac", "mac",
 		SignedMessage{Input: []byte("one"), Signature: tags[0], KeyVersion: 1}, SignedMessage{Input: []byte("one"), Signature: tags[1], KeyVersion: 1}))
@@ -164,6 +166,34 @@ func agreements(t *testing.T, asks *Client) {
 		Derivation{Info: []byte("a"), Length: 48}, Derivation{Info: []byte("a"), Length: 48}, Derivation{Info: []byte("b"), Length: 48})).Outputs
 	if !bytes.Equal(derived[0], derived[1]) || bytes.Equal(derived[0], derived[2]) || len(derived[0]) != 48 {
 		t.Error("derived keys that are not")
+	}
+}
+
+func unwrapping(t *testing.T, asks *Client) {
+	ctx := context.Background()
+	must[Key](t)(asks.GenerateKey(ctx, "unwrap", "rsa-unwrap-2048"))
+	der, _, err := asks.PublicKey(ctx, "unwrap", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := must[any](t)(x509.ParsePKIXPublicKey(der)).(*rsa.PublicKey)
+	var wrapped []WrappedKey
+	var keys [][]byte
+	for _, length := range []uint32{16, 64} {
+		key := bytes.Repeat([]byte{7}, int(length))
+		encrypted := must[[]byte](t)(rsa.EncryptOAEP(sha256.New(), rand.Reader, public, key, nil))
+		wrapped, keys = append(wrapped, WrappedKey{EncryptedKey: encrypted, Length: length}), append(keys, key)
+	}
+	wrong := WrappedKey{EncryptedKey: make([]byte, 256), Length: 32}
+	told := must[Batch[Secret]](t)(asks.Unwrap(ctx, "Unwrap", "unwrap", 1, append(wrapped, wrong)...))
+	if !bytes.Equal(told.Outputs[0], keys[0]) || !bytes.Equal(told.Outputs[1], keys[1]) || told.Descriptor.KeyVersion != 1 {
+		t.Error("these are not the keys that were wrapped")
+	}
+	if len(told.Outputs[2]) != 32 {
+		t.Error("an encrypted key that does not decrypt has another length")
+	}
+	if second(asks.Unwrap(ctx, "Unwrap", "unwrap", 0, WrappedKey{EncryptedKey: []byte("x"), Length: 33})) == nil {
+		t.Error("no content key has 33 bytes")
 	}
 }
 

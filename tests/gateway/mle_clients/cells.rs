@@ -51,6 +51,8 @@ pub(super) struct Cell {
     pub(super) enc: &'static str,
     /// The settings of the field-level form.
     pub(super) fle: Option<FieldForm>,
+    /// The place of signatures in `open-banking`: `nested` or `detached`.
+    pub(super) signature: Option<&'static str>,
 }
 
 /// The names of the content encryptions.
@@ -70,7 +72,17 @@ impl Cell {
         alg: &'static str,
         enc: &'static str,
     ) -> Cell {
-        Cell { language, library, profile, shape: "whole", alg, enc, fle: None }
+        Cell { language, library, profile, shape: "whole", alg, enc, fle: None, signature: None }
+    }
+
+    pub(super) const fn open_banking(
+        language: Language,
+        library: &'static str,
+        alg: &'static str,
+        form: &'static str,
+    ) -> Cell {
+        let cell = Cell::jose(language, library, "open-banking", alg, "A256GCM");
+        Cell { signature: Some(form), ..cell }
     }
 
     /// Returns the content encryptions of the library's tokens, in turn.
@@ -95,6 +107,11 @@ impl Cell {
             lists.concat().into_iter().map(str::to_owned).chain([large]).collect()
         };
         match (self.library, self.shape, self.language) {
+            // Claims stand in an object.
+            _ if self.signature == Some("nested") => {
+                let bodies: Vec<String> = with(&[&BODIES, &[NAMESAKE], &NUMBERS]);
+                bodies.into_iter().filter(|body| body.trim_start().starts_with('{')).collect()
+            }
             // It seals `null` for a path that is absent, and panics if the token is: its one path is `card`.
             ("mastercard", "fields", Language::Go) => {
                 FIELDS.iter().filter(|body| !body.starts_with("{\"customer\"")).map(|body| (*body).to_owned()).collect()
@@ -114,6 +131,6 @@ impl Cell {
 
     /// True if plaintexts are the bytes of the bodies.
     pub(super) fn is_byte_exact(&self) -> bool {
-        self.library != "mastercard"
+        self.library != "mastercard" && self.signature != Some("nested")
     }
 }

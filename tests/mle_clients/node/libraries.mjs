@@ -8,6 +8,7 @@ import { CompactEncrypt, compactDecrypt } from "jose";
 import mastercardEncryption from "mastercard-client-encryption";
 
 import { check } from "./check.mjs";
+import { signaturesOf, withoutClaims } from "./signatures.mjs";
 
 /** The member that holds the token, by profile and message. The body of `generic-jwe` is the token itself. */
 export const MEMBERS = {
@@ -15,6 +16,7 @@ export const MEMBERS = {
   visa: { request: "encData", answer: "encData" },
   "visa-acceptance": { request: "encryptedRequest", answer: "encryptedResponse" },
   "generic-jwe": {},
+  "open-banking": {},
 };
 
 /** Returns the token of a body, which must have nothing beside it. */
@@ -36,6 +38,7 @@ function checkHeader(token, spec, message) {
     check(Math.abs(header.iat * unit - Date.now()) < 120_000, "iat:", header);
   }
   if (spec.profile === "mastercard-jwe") check(header.cty === "application/json", "cty:", header);
+  if (spec.signature?.form === "nested") check(header.cty === "JWT", "cty:", header);
 }
 
 export async function libraryOf(spec) {
@@ -141,13 +144,20 @@ function jose(spec) {
   const publicKey = new X509Certificate(readFileSync(spec.seal.certificate)).publicKey;
   const privateKey = createPrivateKey(readFileSync(spec.open.key));
   const isBare = spec.profile === "generic-jwe";
+  const types = isBare ? ["application/jose+json", "application/jose"] : ["application/json", "application/json"];
+  const signatures = spec.signature && signaturesOf(spec.signature);
+  const [type, answerType] = signatures ? [signatures.type, signatures.type] : types;
   let sealed = 0;
   return {
-    type: isBare ? "application/jose+json" : "application/json",
-    answerType: isBare ? "application/jose" : "application/json",
+    type,
+    answerType,
     opensAll: false,
-    sent: (text) => Buffer.from(text),
-    seal: async (text, message) => {
+    sent: (text) => Buffer.from(signatures ? signatures.payload(text) : text),
+    // The signature beside what is sent, and the check of the one beside what came.
+    sign: async (body, headers) => signatures?.beside(body, headers),
+    verify: async (body, headers) => signatures?.check(body, headers),
+    seal: async (plain, message) => {
+      const text = signatures ? await signatures.inside(plain) : plain;
       const encs = spec.seal.encs;
       const header = { alg: spec.seal.alg, enc: encs[sealed++ % encs.length], kid: spec.seal.kid };
       if (spec.profile === "visa") Object.assign(header, { typ: "JOSE", iat: Date.now() });
@@ -161,8 +171,11 @@ function jose(spec) {
         keyManagementAlgorithms: [spec.open.alg],
         contentEncryptionAlgorithms: spec.open.encs,
       });
-      return Buffer.from(opened.plaintext);
+      return Buffer.from(signatures ? await signatures.open(opened.plaintext) : opened.plaintext);
     },
-    isSame: (one, other) => Buffer.from(one).equals(Buffer.from(other)),
+    isSame: (one, other) =>
+      spec.signature?.form === "nested"
+        ? isDeepStrictEqual(withoutClaims(one), withoutClaims(other))
+        : Buffer.from(one).equals(Buffer.from(other)),
   };
 }

@@ -52,6 +52,7 @@ async function call(spec) {
       sent = library.sent(text);
       body = await library.seal(text, "request", headers);
       Object.assign(headers, { "content-type": library.type, "content-length": body.length });
+      await library.sign?.(body, headers);
       // In the shape `fields` the service gets its members in another order.
       if (spec.shape === "whole") headers["x-sent-sha256"] = createHash("sha256").update(sent).digest("hex");
       if (spec.profile === "visa") headers.keyid = spec.seal.kid;
@@ -63,6 +64,7 @@ async function call(spec) {
       check(answer.body.length === 0, what, "the answer has a body", answer.body.toString());
       continue;
     }
+    await library.verify?.(answer.body, answer.headers);
     const inClear = turn === "error" && spec.errors === "clear";
     if (inClear) check(answer.body.equals(Buffer.from(ERROR)), what, answer.body.toString());
     else if (spec.shape === "whole") library.checkSealed(answer, "answer");
@@ -80,14 +82,20 @@ async function serve(spec) {
   const answerTo = async (request, body) => {
     const turn = request.headers["x-answer"];
     const headers = {};
-    if (request.method === "GET") return [200, await library.seal(FOUND, "answer", headers), headers];
+    const sealed = async (text) => {
+      const token = await library.seal(text, "answer", headers);
+      await library.sign?.(token, headers);
+      return token;
+    };
+    await library.verify?.(body, request.headers);
+    if (request.method === "GET") return [200, await sealed(FOUND), headers];
     if (spec.shape === "whole" && body.length > 0) library.checkSealed({ headers: request.headers, body }, "request");
     const opened = body.length > 0 ? await library.open(body, "request", request.headers) : "";
     if (spec.shape === "fields") check(!body.includes('"card"'), "a field is in clear:", body.toString());
     if (turn === "empty") return [204];
-    if (turn === "error") return [400, await library.seal(ERROR, "answer", headers), headers];
+    if (turn === "error") return [400, await sealed(ERROR), headers];
     if (turn === "clear-error") return [400, Buffer.from(ERROR)];
-    return [200, await library.seal(opened, "answer", headers), headers];
+    return [200, await sealed(opened), headers];
   };
   const server = http.createServer((request, response) => {
     const parts = [];

@@ -23,6 +23,8 @@ from client_encryption.jwe_encryption import decrypt_payload, encrypt_payload
 from client_encryption.jwe_encryption_config import JweEncryptionConfig
 from jwcrypto import jwe, jwk
 
+from signatures import Signatures, without_claims
+
 # The service's answer to a request, in turn; the number is prime, so that every body meets each of them.
 TURNS = ["echo", "echo", "empty", "echo", "error", "echo", "get"]
 STATUS = {"echo": 200, "get": 200, "empty": 204, "error": 400}
@@ -36,6 +38,7 @@ MEMBERS = {
     "visa": {"request": "encData", "answer": "encData"},
     "visa-acceptance": {"request": "encryptedRequest", "answer": "encryptedResponse"},
     "generic-jwe": {"request": None, "answer": None},
+    "open-banking": {"request": None, "answer": None},
 }
 UNITS = {"visa": 1, "visa-acceptance": 1000}
 
@@ -51,9 +54,20 @@ class Library:
 
     type = answer_type = "application/json"
     opens_all = False
+    signatures = None
 
     def __init__(self, spec):
         self.spec = spec
+
+    def sign(self, body, headers):
+        """Puts the signature beside what is sent into its headers."""
+        if self.signatures:
+            self.signatures.beside(body, headers)
+
+    def verify(self, body, headers):
+        """Verifies the signature beside what came."""
+        if self.signatures:
+            self.signatures.check(body, headers)
 
     def token(self, body, message):
         """Returns the token of a body, which must have nothing beside it."""
@@ -160,9 +174,12 @@ class Jwcrypto(Library):
         self.sealed = 0
         if spec["profile"] == "generic-jwe":
             self.type = self.answer_type = "application/jose"
+        if spec.get("signature"):
+            self.signatures = Signatures(spec["signature"])
+            self.type = self.answer_type = self.signatures.type
 
     def sent(self, text):
-        return text.encode()
+        return self.signatures.payload(text) if self.signatures else text.encode()
 
     def seal(self, text, message, _headers):
         seal, profile = self.spec["seal"], self.spec["profile"]
@@ -173,6 +190,10 @@ class Jwcrypto(Library):
         if profile == "visa-acceptance":
             header["iat"] = int(time.time())
         plaintext = text.encode() if isinstance(text, str) else text
+        if self.signatures:
+            plaintext = self.signatures.inside(plaintext)
+        if self.signatures and self.signatures.is_nested:
+            header["cty"] = "JWT"
         token = jwe.JWE(plaintext, protected=json.dumps(header), recipient=self.public).serialize(compact=True)
         name = MEMBERS[profile][message]
         return (token if name is None else json.dumps({name: token})).encode()
@@ -180,9 +201,11 @@ class Jwcrypto(Library):
     def open(self, body, message, _headers):
         opened = jwe.JWE(algs=[self.spec["open"]["alg"], *self.spec["open"]["encs"]])
         opened.deserialize(self.token(body, message), self.private)
-        return opened.payload
+        return self.signatures.open(opened.payload) if self.signatures else opened.payload
 
     def is_same(self, one, other):
+        if self.signatures and self.signatures.is_nested:
+            return without_claims(one) == without_claims(other)
         return one == other
 
 
@@ -198,6 +221,7 @@ def call(spec, library):
         if turn != "get":
             sent, body = library.sent(text), library.seal(text, "request", headers)
             headers["content-type"] = library.type
+            library.sign(body, headers)
             # In the shape `fields` the service gets its members in another order.
             if spec["shape"] == "whole":
                 headers["x-sent-sha256"] = hashlib.sha256(sent).hexdigest()
@@ -210,6 +234,7 @@ def call(spec, library):
         if turn == "empty" or (turn == "echo" and not sent):
             check(not received, what, "the answer has a body", received)
             continue
+        library.verify(received, answer.headers)
         in_clear = turn == "error" and spec["errors"] == "clear"
         if in_clear:
             check(received == ERROR, what, received)
@@ -232,8 +257,9 @@ def serve(spec, library):
         def answer_to(self, body):
             turn = self.headers["x-answer"]
             self.metadata = {}
+            library.verify(body, self.headers)
             if self.command == "GET":
-                return 200, library.seal(FOUND.decode(), "answer", self.metadata)
+                return 200, self.sealed(FOUND.decode())
             if spec["shape"] == "whole" and body:
                 library.check_sealed(self.headers["content-type"], body, "request")
             opened = library.open(body, "request", self.headers) if body else b""
@@ -242,10 +268,15 @@ def serve(spec, library):
             if turn == "empty":
                 return 204, None
             if turn == "error":
-                return 400, library.seal(ERROR.decode(), "answer", self.metadata)
+                return 400, self.sealed(ERROR.decode())
             if turn == "clear-error":
                 return 400, ERROR
-            return 200, library.seal(opened, "answer", self.metadata)
+            return 200, self.sealed(opened)
+
+        def sealed(self, text):
+            token = library.seal(text, "answer", self.metadata)
+            library.sign(token, self.metadata)
+            return token
 
         def do_POST(self):
             try:

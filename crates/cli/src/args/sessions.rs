@@ -174,7 +174,7 @@ pub(crate) struct CallOnce {
 #[command(next_help_heading = "Messages of card schemes")]
 pub(crate) struct CallMle {
     /// Seal the body as this card scheme does, without a session, and open its answer: mastercard-jwe, visa, visa-acceptance,
-    /// generic-jwe. Headers are sent in clear
+    /// generic-jwe, open-banking. Headers are sent in clear
     #[arg(long = "mle", value_name = "PROFILE", requires_all = ["certificate", "key"])]
     #[arg(conflicts_with_all = ["wire", "pins", "root", "suites", "key_log", "init", "ttl", "token_file"])]
     pub(crate) profile: Option<String>,
@@ -199,6 +199,30 @@ pub(crate) struct CallMle {
     /// Algorithm that encrypts the request's content [default: A256GCM]
     #[arg(long, value_name = "ENC", requires = "profile")]
     pub(crate) enc: Option<String>,
+    /// Own private RSA key, PEM or DER, which signs the request with PS256; for open-banking
+    #[arg(long, value_name = "FILE", requires_all = ["profile", "sign_kid", "verify_key", "verify_kid", "issuer", "audience"])]
+    pub(crate) sign_key: Option<PathBuf>,
+    /// Name of the own key in the signature
+    #[arg(long, value_name = "KID", requires = "sign_key")]
+    pub(crate) sign_kid: Option<String>,
+    /// Certificate or public key of the answer's signature
+    #[arg(long, value_name = "FILE", requires = "sign_key")]
+    pub(crate) verify_key: Option<PathBuf>,
+    /// Name of that key in the answer's signature
+    #[arg(long, value_name = "KID", requires = "sign_key")]
+    pub(crate) verify_kid: Option<String>,
+    /// Algorithm of the answer's signature, PS256 or ES256 [default: PS256]
+    #[arg(long, value_name = "ALG", requires = "sign_key")]
+    pub(crate) verify_alg: Option<String>,
+    /// The caller's own name in signatures
+    #[arg(long, value_name = "NAME", requires = "sign_key")]
+    pub(crate) issuer: Option<String>,
+    /// Name of the service in signatures
+    #[arg(long, value_name = "NAME", requires = "sign_key")]
+    pub(crate) audience: Option<String>,
+    /// Domain that vouches for the keys: signatures stand beside the body, and not inside of the token
+    #[arg(long, value_name = "DOMAIN", requires = "sign_key")]
+    pub(crate) trust_anchor: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

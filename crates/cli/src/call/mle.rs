@@ -4,12 +4,13 @@ use anyhow::{Context, anyhow, bail};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Uri};
 use sealway_client::Wire;
-use sealway_client::mle::{MessageError, MessageSettings, Messages, SettingError};
+use sealway_client::mle::{MessageError, MessageSettings, Messages, SettingError, SignatureSettings};
 use sealway_gateway::jose_provider;
+use sealway_proto::mle::sign::jws::X_JWS_SIGNATURE;
 use sealway_runtime::output::tell;
 
 use super::{Out, builder, data, headers, target};
-use crate::args::Call;
+use crate::args::{Call, CallMle};
 
 /// Seals the body, sends it, and prints the opened answer. An error that the service reports in clear is printed as it came.
 pub(super) async fn run(args: &Call, profile: &str) -> anyhow::Result<()> {
@@ -21,6 +22,9 @@ pub(super) async fn run(args: &Call, profile: &str) -> anyhow::Result<()> {
     let sealed = plain.as_deref().map(|plain| messages.seal(plain)).transpose().context("--data")?;
     if sealed.is_some() {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(messages.content_type()));
+    }
+    if let Some(signature) = messages.signature(sealed.as_deref().unwrap_or_default())? {
+        headers.insert(X_JWS_SIGNATURE, HeaderValue::try_from(signature)?);
     }
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     if args.verbose {
@@ -45,7 +49,8 @@ pub(super) async fn run(args: &Call, profile: &str) -> anyhow::Result<()> {
     if is_clear || body.is_empty() {
         out.write(&body)?;
     } else {
-        out.write(&messages.open(&body).map_err(|err| unopened(err, args))?)?;
+        let signature = head.headers.get(X_JWS_SIGNATURE).and_then(|value| value.to_str().ok());
+        out.write(&messages.open(&body, signature).map_err(|err| unopened(err, args))?)?;
     }
     out.finish()?;
     if !head.status.is_success() {
@@ -66,12 +71,29 @@ fn messages(args: &Call, profile: &str) -> anyhow::Result<Messages> {
         key: mle.key.clone().context("--key is missing")?,
         key_certificate: mle.key_certificate.clone(),
         key_kid: mle.key_kid.clone(),
+        signatures: signatures(mle)?,
     };
     let named = |err: SettingError| {
         let flag = if err.setting == "profile" { "mle".into() } else { err.setting.replace('_', "-") };
         anyhow!("--{flag}: {}", err.reason)
     };
     settings.load(jose_provider()).map_err(named)
+}
+
+/// Collects the flags of open banking, which come together.
+fn signatures(mle: &CallMle) -> anyhow::Result<Option<SignatureSettings>> {
+    let Some(sign_key) = mle.sign_key.clone() else { return Ok(None) };
+    let text = |flag: &str, value: &Option<String>| value.clone().with_context(|| format!("{flag} is missing"));
+    Ok(Some(SignatureSettings {
+        sign_key,
+        sign_kid: text("--sign-kid", &mle.sign_kid)?,
+        verify_key: mle.verify_key.clone().context("--verify-key is missing")?,
+        verify_kid: text("--verify-kid", &mle.verify_kid)?,
+        verify_alg: mle.verify_alg.clone(),
+        issuer: text("--issuer", &mle.issuer)?,
+        audience: text("--audience", &mle.audience)?,
+        trust_anchor: mle.trust_anchor.clone(),
+    }))
 }
 
 fn unopened(err: MessageError, args: &Call) -> anyhow::Error {

@@ -2,79 +2,22 @@
 
 mod broker;
 mod fle;
+mod keys;
 mod sign;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use sealway_proto::mle::{Alg, Enc, FieldRule, IatUnit, JwsAlg, KidSource, Message, Profile, Scalars, Side, Wrapper};
-use sealway_runtime::config::{FilePath, Flag, Problems};
+use sealway_proto::mle::{Alg, Enc, FieldRule, IatUnit, Message, Profile, Scalars, Side, Wrapper};
+use sealway_runtime::config::{Flag, Problems};
 use serde::{Deserialize, Serialize};
 
 use crate::mle::{Caller, Direction, KeyAlg, KeyFiles, MlePolicy, PlainAnswers};
 
+pub use self::keys::RawMleKey;
+pub(super) use self::keys::resolve as resolve_keys;
 pub(super) use self::sign::origin_of;
-
-/// An entry of `mle_keys:` as written: a key with `file` or `broker` opens tokens, or with `file` signs by its `alg`; one with `certificate`
-/// alone seals them, and one with `secret_file` does both.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawMleKey {
-    /// The private key that opens or signs: RSA of 2048 to 8192 bits, PKCS#8 or PKCS#1; or EC on P-256 for `ECDH-ES`, PKCS#8 or SEC 1; PEM
-    /// or DER.
-    file: Option<FilePath>,
-    /// The broker that holds the private key that opens; `certificate` is then the certificate or public key of it.
-    broker: Option<broker::RawMleBroker>,
-    /// Beside `file` the certificate of the key, for names that are derived from one. Alone the certificate or public key of the
-    /// recipient: a key that seals. Among several keys the one whose certificate began last, of those that are valid, is used.
-    certificate: Option<FilePath>,
-    /// A key that both sides have, in base64: 16 bytes for `A128KW`, 32 for `A256KW`, and as many as `enc` needs for `dir`. Replace one of
-    /// `dir` before it has sealed 2³² messages.
-    secret_file: Option<FilePath>,
-    /// `RSA-OAEP-256`, `RSA-OAEP`, `RSA-OAEP-512` or `ECDH-ES` of a key that opens or seals, with `secret_file` one of `A128KW`, `A256KW` and
-    /// `dir`; `RS256` or `PS256` of a key that signs, see `sign` of a route. A key has one algorithm, and a private key does not stand in
-    /// two entries of which one signs and one opens.
-    /// - type: an algorithm
-    /// - default: `RSA-OAEP-256`
-    alg: Option<String>,
-    /// Content encryption of tokens that are sealed: `A256GCM`, `A192GCM`, `A128GCM`, `A128CBC-HS256`, `A192CBC-HS384`,
-    /// `A256CBC-HS512`, as the profile allows.
-    /// - type: an algorithm
-    /// - default: `A256GCM`
-    enc: Option<String>,
-    /// Name of the key in tokens.
-    /// - default: derived by `kid_from`
-    kid: Option<String>,
-    /// Derivation of the name: `spki_sha256_hex`, `certificate_sha256_hex`, `certificate_sha256_base64`, `x5t_s256`,
-    /// `subject_serial_number` or `jwk_thumbprint`.
-    /// - default: none
-    kid_from: Option<KidFrom>,
-}
-
-impl RawMleKey {
-    /// Returns the algorithm of a key that signs.
-    pub(super) fn signature_alg(&self) -> Option<JwsAlg> {
-        // ES256 is none that a scheme's requests are signed with.
-        self.alg.as_deref().and_then(JwsAlg::parse).filter(|alg| *alg != JwsAlg::Es256)
-    }
-
-    /// Returns true if it has a private half.
-    fn is_private(&self) -> bool {
-        self.file.is_some() || self.broker.is_some()
-    }
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum KidFrom {
-    SpkiSha256Hex,
-    CertificateSha256Hex,
-    CertificateSha256Base64,
-    #[serde(rename = "x5t_s256")]
-    X5tS256,
-    SubjectSerialNumber,
-    JwkThumbprint,
-}
 
 /// `mle:` of a route as written.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -83,7 +26,8 @@ pub(super) struct RawMle {
     /// `inbound`: clients send tokens, and the service gets their plaintext. `outbound`: the service's requests are sealed to the
     /// upstream, and its answers opened.
     direction: Direction,
-    /// The form of messages: `mastercard-jwe`, `mastercard-field-level`, `visa`, `visa-acceptance` or `generic-jwe`.
+    /// The form of messages: `mastercard-jwe`, `mastercard-field-level`, `visa`, `visa-acceptance`, `generic-jwe` or
+    /// `open-banking`.
     profile: ProfileName,
     /// `required`: a request in clear that has a body is rejected. `optional`: it passes in clear.
     /// - default: `required`
@@ -117,11 +61,15 @@ pub(super) struct RawMle {
     /// Rejects a token that came before. A token without a time is remembered as long as a nonce (`replay.nonce_ttl_ms`, ten minutes by
     /// default), and is accepted again after that.
     refuse_replays: Flag<true>,
-    /// The signature of an outbound route's requests, made over the body as it is sent. A header of its name that the service set is
+    /// The signature of messages that are sealed: an outbound route's requests, and with `open-banking`, which needs it, an inbound route's
+    /// answers. It is made over the body as it is sent, or with `jws_nested` over the plaintext. A header of its name that the service set is
     /// replaced.
     /// - default: none
     sign: Option<sign::RawSign>,
-    /// Names of algorithms for `generic-jwe`.
+    /// Signers of the messages that are opened, by the subject of their certificates: for `open-banking`, which needs it.
+    /// - default: none
+    verify: Option<Vec<verify::RawVerifier>>,
+    /// Names of algorithms for `generic-jwe` and `open-banking`.
     /// - default: `RSA-OAEP-256` with `A256GCM`
     generic: Option<RawGeneric>,
     /// Names and spelling of `mastercard-field-level`, which needs it. `from` in rules that open, and `to` in those that seal, is the
@@ -142,6 +90,8 @@ enum ProfileName {
     VisaAcceptance,
     #[serde(rename = "generic-jwe")]
     GenericJwe,
+    #[serde(rename = "open-banking")]
+    OpenBanking,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -191,7 +141,8 @@ struct RawGeneric {
     /// Names of `enc`: `A256GCM`, `A192GCM`, `A128GCM`, `A128CBC-HS256`, `A192CBC-HS384`, `A256CBC-HS512`.
     /// - default: `[A256GCM]`
     encs: Option<Vec<String>>,
-    /// Unit of the header parameter `iat`, which requests then must have: `seconds` or `milliseconds`.
+    /// Unit of the header parameter `iat`, which requests then must have: `seconds` or `milliseconds`. Not for `open-banking`, whose
+    /// signatures have a time.
     /// - default: tokens have no time
     iat: Option<RawIat>,
 }
@@ -201,103 +152,6 @@ struct RawGeneric {
 enum RawIat {
     Seconds,
     Milliseconds,
-}
-
-/// Checks the section `mle_keys:`, without its files.
-pub(super) fn resolve_keys(
-    raw: &BTreeMap<String, RawMleKey>,
-    file: Option<&Path>,
-    problems: &mut Problems,
-) -> BTreeMap<String, KeyFiles> {
-    let keys = raw.iter().map(|(name, key)| (name.clone(), resolve_key(name, key, file, problems)));
-    keys.filter_map(|(name, key)| Some((name, key?))).collect()
-}
-
-fn resolve_key(name: &str, raw: &RawMleKey, file: Option<&Path>, problems: &mut Problems) -> Option<KeyFiles> {
-    let at = format!("mle_keys.{name}");
-    let is_shared = raw.secret_file.is_some();
-    if is_shared && (raw.file.is_some() || raw.broker.is_some() || raw.certificate.is_some()) {
-        problems.add(&at, "expected secret_file alone, or file or broker and certificate");
-        return None;
-    }
-    if raw.file.is_none() && raw.certificate.is_none() && !is_shared {
-        let text = match raw.broker {
-            None => {
-                "expected file, for a key that opens or signs, certificate, for one that seals, or secret_file, for one that \
-                 opens and seals"
-            }
-            Some(_) => "expected certificate: the public half of the key in the broker",
-        };
-        problems.add(&at, text);
-        return None;
-    }
-    if raw.file.is_some() && raw.broker.is_some() {
-        problems.add(&at, "expected one of: file, broker");
-    }
-    let mut path = |setting: &str, text: &Option<FilePath>| {
-        text.as_ref().map(|text| problems.file(&format!("{at}.{setting}"), file, text))
-    };
-    let (private, certificate) = (path("file", &raw.file), path("certificate", &raw.certificate));
-    let secret = path("secret_file", &raw.secret_file);
-    let alg = match raw.signature_alg() {
-        Some(alg) => KeyAlg::Signature(alg),
-        None => KeyAlg::Encryption(alg(&format!("{at}.alg"), raw.alg.as_deref(), ", RS256, PS256", problems)?),
-    };
-    let due = match alg {
-        KeyAlg::Encryption(Alg::A128Kw | Alg::A256Kw | Alg::Dir) if !is_shared => Some("it needs a secret_file"),
-        KeyAlg::Encryption(Alg::A128Kw | Alg::A256Kw | Alg::Dir) => None,
-        _ if is_shared => Some("expected A128KW, A256KW or dir"),
-        KeyAlg::Encryption(Alg::RsaOaep256 | Alg::RsaOaep) => None,
-        KeyAlg::Encryption(_) if raw.broker.is_some() => Some("a broker has RSA-OAEP-256 and RSA-OAEP"),
-        _ => None,
-    };
-    if let Some(due) = due {
-        let alg = raw.alg.as_deref().unwrap_or(Alg::RsaOaep256.as_str());
-        problems.add(format!("{at}.alg"), format!("{alg} is not an algorithm of this kind of key: {due}"));
-        return None;
-    }
-    let broker = raw.broker.as_ref();
-    let broker = broker.map(|broker| broker::resolve(&format!("{at}.broker"), name, broker, file, problems));
-    let enc = enc(&format!("{at}.enc"), raw.enc.as_deref(), problems)?;
-    match alg {
-        KeyAlg::Signature(alg) if raw.file.is_none() => {
-            problems.add(format!("{at}.file"), format!("expected the private key that signs with {alg}"));
-        }
-        KeyAlg::Signature(_) if raw.enc.is_some() => problems.add(format!("{at}.enc"), "a key that signs has none"),
-        KeyAlg::Encryption(_) if raw.enc.is_some() && raw.is_private() => {
-            problems.add(format!("{at}.enc"), "a key that opens takes what its route's profile allows");
-        }
-        _ => {}
-    }
-    let kid = match (&raw.kid, raw.kid_from) {
-        (Some(kid), None) if !kid.is_empty() && kid.len() <= 256 => KidSource::Fixed(kid.clone()),
-        (Some(_), None) => {
-            problems.add(format!("{at}.kid"), "expected 1 to 256 bytes");
-            return None;
-        }
-        (None, Some(_)) if is_shared => {
-            problems.add(format!("{at}.kid_from"), "a shared key has no certificate: expected kid");
-            return None;
-        }
-        (None, Some(from)) => source(from),
-        _ => {
-            problems.add(&at, "expected one of: kid, kid_from");
-            return None;
-        }
-    };
-    let secret = secret.zip(raw.kid.clone());
-    Some(KeyFiles { file: private, broker, secret, certificate, alg, enc, kid })
-}
-
-fn source(from: KidFrom) -> KidSource {
-    match from {
-        KidFrom::SpkiSha256Hex => KidSource::SpkiSha256Hex,
-        KidFrom::CertificateSha256Hex => KidSource::CertificateSha256Hex,
-        KidFrom::CertificateSha256Base64 => KidSource::CertificateSha256Base64,
-        KidFrom::X5tS256 => KidSource::X5tS256,
-        KidFrom::SubjectSerialNumber => KidSource::SubjectSerialNumber,
-        KidFrom::JwkThumbprint => KidSource::JwkThumbprint,
-    }
 }
 
 fn alg(at: &str, name: Option<&str>, also: &str, problems: &mut Problems) -> Option<Alg> {
@@ -339,6 +193,8 @@ pub(super) fn resolve(
     }
     check_side(at, raw, is_inbound, problems);
     let sign = raw.sign.as_ref().and_then(|sign| sign::resolve(&format!("{at}.sign"), sign, keys, file, problems));
+    let verify = verify::resolve(at, raw, keys, problems);
+    verify::check_signatures(at, raw, sign.as_ref(), problems);
     let seals = if is_inbound { "answer" } else { "request" };
     let mut rules = |name: &str, raw: &Option<Vec<RawFieldRule>>| {
         let seals_here = name == seals;
@@ -374,6 +230,7 @@ pub(super) fn resolve(
         plain_answers: raw.plain_answers.unwrap_or_default(),
         refuses_replays: raw.refuse_replays.get(),
         sign,
+        verify,
     })
 }
 
@@ -383,8 +240,8 @@ fn check_side(at: &str, raw: &RawMle, is_inbound: bool, problems: &mut Problems)
     let has_open = raw.open.as_ref().is_some_and(|open| !open.is_empty());
     let leaves_answers = raw.plain_answers == Some(PlainAnswers::All);
     if is_inbound {
-        if raw.sign.is_some() {
-            problems.add(format!("{at}.sign"), "only an outbound route takes this");
+        if raw.sign.is_some() && raw.profile != ProfileName::OpenBanking {
+            problems.add(format!("{at}.sign"), "only an outbound route takes this, or one of open-banking");
         }
         if !has_open {
             problems.add(format!("{at}.open"), "expected at least one key that opens requests");
@@ -422,7 +279,10 @@ fn check_names(at: &str, names: &[String], keys: &BTreeMap<String, RawMleKey>, o
         match keys.get(name) {
             None => problems.add(path, format!("no key of mle_keys is named \"{name}\"")),
             Some(key) if key.signature_alg().is_some() => {
-                problems.add(path, format!("\"{name}\" is of another kind: it signs, and neither opens nor seals"));
+                problems.add(
+                    path,
+                    format!("\"{name}\" is of another kind: it signs or verifies, and neither opens nor seals"),
+                );
             }
             Some(key) if key.secret_file.is_none() && key.is_private() != opens => {
                 let due = if opens {
@@ -439,8 +299,9 @@ fn check_names(at: &str, names: &[String], keys: &BTreeMap<String, RawMleKey>, o
 }
 
 fn profile(at: &str, raw: &RawMle, problems: &mut Problems) -> Option<Profile> {
-    if raw.generic.is_some() && raw.profile != ProfileName::GenericJwe {
-        problems.add(format!("{at}.generic"), "only the profile generic-jwe takes this");
+    let is_open_banking = raw.profile == ProfileName::OpenBanking;
+    if raw.generic.is_some() && raw.profile != ProfileName::GenericJwe && !is_open_banking {
+        problems.add(format!("{at}.generic"), "only the profiles generic-jwe and open-banking take this");
     }
     let fle = fle::resolve(at, raw, problems);
     match raw.profile {
@@ -448,7 +309,7 @@ fn profile(at: &str, raw: &RawMle, problems: &mut Problems) -> Option<Profile> {
         ProfileName::MastercardFieldLevel => fle.map(Profile::mastercard_field_level),
         ProfileName::Visa => Some(Profile::visa()),
         ProfileName::VisaAcceptance => Some(Profile::visa_acceptance()),
-        ProfileName::GenericJwe => {
+        ProfileName::GenericJwe | ProfileName::OpenBanking => {
             let generic = raw.generic.clone().unwrap_or_default();
             let of = |names: Option<Vec<String>>, default: &str| names.unwrap_or_else(|| vec![default.to_owned()]);
             let algs = of(generic.algs, "RSA-OAEP-256");
@@ -461,6 +322,12 @@ fn profile(at: &str, raw: &RawMle, problems: &mut Problems) -> Option<Profile> {
             let encs: Vec<Enc> =
                 encs.iter().filter_map(|name| enc(&format!("{at}.generic.encs"), Some(name), problems)).collect();
             let side = Side::new(&algs, &encs, Wrapper::Bare);
+            if is_open_banking {
+                if generic.iat.is_some() {
+                    problems.add(format!("{at}.generic.iat"), "the signatures of open-banking have a time");
+                }
+                return Some(Profile::open_banking(side));
+            }
             let iat = generic.iat.map(|unit| match unit {
                 RawIat::Seconds => IatUnit::Seconds,
                 RawIat::Milliseconds => IatUnit::Milliseconds,

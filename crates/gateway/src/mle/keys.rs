@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use sealway_proto::mle::aws_lc::AwsLcJose;
 use sealway_proto::mle::load::{KEY_FILE_LEN_MAX, rsa_modulus, shared};
-use sealway_proto::mle::sign::{JwsProvider, SigningKey};
+use sealway_proto::mle::sign::{JwsProvider, SigningKey, VerifyingKey, VerifyingKeys};
 use sealway_proto::mle::{
     Alg, Enc, JoseProvider, JwsAlg, KeyError, KidSource, OpeningKey, OpeningKeys, Public, SealingKey,
 };
@@ -26,7 +26,7 @@ const DAY_MS: u64 = 86_400_000;
 pub(crate) enum KeyAlg {
     /// It opens, with a private key, or seals.
     Encryption(Alg),
-    /// It signs, with a private key.
+    /// It signs, with a private key, or verifies.
     Signature(JwsAlg),
 }
 
@@ -85,7 +85,7 @@ pub fn jose_provider() -> &'static dyn JoseProvider {
 }
 
 /// Returns the cryptography of signatures: AWS-LC.
-fn jws_provider() -> &'static dyn JwsProvider {
+pub fn jws_provider() -> &'static dyn JwsProvider {
     &*PROVIDER
 }
 
@@ -96,6 +96,7 @@ pub(crate) struct KeyRing {
     brokers: BTreeMap<String, Arc<BrokerKey>>,
     sealing: BTreeMap<String, Arc<SealingKey>>,
     signing: BTreeMap<String, Arc<SigningKey>>,
+    verifying: BTreeMap<String, Arc<VerifyingKey>>,
     /// The modulus of each private key.
     moduli: BTreeMap<String, Vec<u8>>,
     certificates: BTreeMap<String, CertificateStatus>,
@@ -165,19 +166,23 @@ impl KeyRing {
                 self.moduli.insert(name.to_owned(), rsa_modulus(&private).unwrap_or_default());
             }
             (None, Some(path), Some(public)) => {
-                let KeyAlg::Encryption(alg) = files.alg else { return Ok(()) };
-                match &files.broker {
-                    None => {
+                let wrong = |err| (at("certificate"), wrong(path, err));
+                match (files.alg, &files.broker) {
+                    (KeyAlg::Signature(alg), _) => {
+                        let (provider, hashes) = (jws_provider(), jose_provider().base());
+                        let key = VerifyingKey::load(alg, public, &files.kid, provider, hashes).map_err(wrong)?;
+                        self.verifying.insert(name.to_owned(), Arc::new(key));
+                    }
+                    (KeyAlg::Encryption(alg), None) => {
                         let key = match alg {
                             Alg::EcdhEs => SealingKey::p256(files.enc, public, &files.kid, jose_provider()),
                             alg => SealingKey::rsa(alg, files.enc, public, &files.kid, jose_provider()),
                         };
-                        let key = key.map_err(|err| (at("certificate"), wrong(path, err)))?;
-                        self.sealing.insert(name.to_owned(), Arc::new(key));
+                        self.sealing.insert(name.to_owned(), Arc::new(key.map_err(wrong)?));
                     }
-                    Some(broker) => {
+                    (KeyAlg::Encryption(alg), Some(broker)) => {
                         let held = external(name, (alg, &files.kid), broker, public);
-                        let (key, broker) = held.map_err(|err| (at("certificate"), wrong(path, err)))?;
+                        let (key, broker) = held.map_err(wrong)?;
                         self.opening.insert(name.to_owned(), Arc::new(key));
                         self.brokers.insert(name.to_owned(), Arc::new(broker));
                     }
@@ -217,6 +222,15 @@ impl KeyRing {
     /// Returns the key of this name that signs.
     pub(super) fn signing(&self, name: &str) -> Option<Arc<SigningKey>> {
         self.signing.get(name).cloned()
+    }
+
+    /// Returns the keys of these names that verify signatures, as those of one signer.
+    ///
+    /// # Errors
+    /// Two keys have one kid.
+    pub(super) fn verifying(&self, names: &[String]) -> Result<VerifyingKeys, String> {
+        let keys = names.iter().filter_map(|name| self.verifying.get(name)).cloned();
+        VerifyingKeys::new(keys).map_err(|err| err.to_string())
     }
 
     /// Returns the kid of the key of this name that opens.

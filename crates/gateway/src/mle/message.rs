@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use metrics::counter;
 use parking_lot::Mutex;
 use sealway_exchange::Sessions;
-use sealway_proto::mle::{self as core, Class, Message, Profile, Refusal, Wrapper, body};
+use sealway_proto::mle::{self as core, Class, Message, NonceGuard, Profile, Refusal, Wrapper, body};
 use sealway_proto::session::Fresh;
-use sealway_runtime::http::Origin;
 use sealway_runtime::http::notices::Gate;
 use zeroize::Zeroizing;
 
@@ -22,8 +21,8 @@ use super::{Direction, Exchange};
 use crate::upstream::UpstreamError;
 
 /// The media types of a body that is a token and nothing else. The second is registered for the JSON form of JOSE; Wise uses it for
-/// the compact one, and UK Open Banking the third.
-const BARE_TYPES: [&str; 3] = ["application/jose", "application/jose+json", "application/jose+jwe"];
+/// the compact one, and UK Open Banking the third. The last is that of a nested JWT.
+const BARE_TYPES: [&str; 4] = ["application/jose", "application/jose+json", "application/jose+jwe", "application/jwt"];
 /// The header in which Visa's clients repeat the kid.
 const KEY_ID: &str = "keyid";
 
@@ -70,6 +69,18 @@ pub(super) enum SealFault {
     Token(#[from] core::SealError),
     #[error("the generator of random numbers failed")]
     Random,
+    #[error("too many messages wait for a private operation")]
+    Overload,
+}
+
+impl From<SealFault> for Fault {
+    fn from(fault: SealFault) -> Fault {
+        match fault {
+            SealFault::Body(refusal) => Fault::Refused(refusal),
+            SealFault::Overload => Fault::Overload,
+            fault => Fault::Unsealable(fault.to_string()),
+        }
+    }
 }
 
 /// A body with its tokens, and its media type.
@@ -105,7 +116,6 @@ impl Exchange<'_> {
         message: Message,
         bytes: &[u8],
         headers: &HeaderMap,
-        origin: Option<&Origin>,
     ) -> Result<Zeroizing<Vec<u8>>, Fault> {
         let policy = &self.mle.policy;
         let rules = self.mle.rules(message);
@@ -129,26 +139,18 @@ impl Exchange<'_> {
         let shares_key = fields::shares_key(&policy.profile);
         let kids: Vec<String> = openings.iter().map(|opening| opening.wants().kid().to_owned()).collect();
         let mut plaintexts = Vec::with_capacity(kids.len());
-        let opened = opened::open_all(origin, openings, shares_key, &self.mle.brokers).await?;
+        let opened = opened::open_all(self.origin, openings, shares_key, &self.mle.brokers).await?;
         for (index, guarded) in opened.into_iter().enumerate() {
             // Values of one key have one claim.
             let is_other = index == 0 || !shares_key;
-            let claims = policy.direction == Direction::Inbound && policy.refuses_replays && is_other;
-            let fresh = if claims {
-                let peer = origin.and_then(|origin| origin.client);
-                self.authority.reserve_from(peer, guarded.claim()).await.map_err(Fault::Store)?
-            } else {
-                // The configuration lets tokens come again; an answer belongs to its request's connection.
-                Fresh::reserved(guarded.claim())
-            };
-            let plaintext = guarded.release(fresh).map_err(|err| Fault::Store(err.into()))?;
-            plaintexts.push(plaintext.into_bytes());
+            plaintexts.push(self.release(guarded, is_other).await?.into_bytes());
         }
         for kid in kids {
             counter!("sealway_mle_key_uses_total", "kid" => kid).increment(1);
         }
         // Behind the claims: see `Plaintext::bytes`.
-        let mut plaintexts = plaintexts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let plaintexts = plaintexts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut plaintexts = self.signed_inside(message, plaintexts, now_ms).await?;
         self.count("open");
         match fields {
             None => Ok(plaintexts.pop().unwrap_or_default()),
@@ -158,6 +160,37 @@ impl Exchange<'_> {
                 Ok(body::put_opened(bytes, rules, &opened, policy.scalars)?)
             }
         }
+    }
+
+    /// Releases what was opened, behind its claim against replays if it is a client's.
+    async fn release<T>(&self, guarded: NonceGuard<T>, claims: bool) -> Result<T, Fault> {
+        let policy = &self.mle.policy;
+        let fresh = if claims && policy.direction == Direction::Inbound && policy.refuses_replays {
+            let peer = self.origin.and_then(|origin| origin.client);
+            self.authority.reserve_from(peer, guarded.claim()).await.map_err(Fault::Store)?
+        } else {
+            // The configuration lets tokens come again; an answer belongs to its request's connection.
+            Fresh::reserved(guarded.claim())
+        };
+        guarded.release(fresh).map_err(|err| Fault::Store(err.into()))
+    }
+
+    /// Returns the payloads of plaintexts that are signed tokens, each behind the claim of its id; others stay as they are.
+    async fn signed_inside(
+        &self,
+        message: Message,
+        plaintexts: Vec<Zeroizing<Vec<u8>>>,
+        now_ms: u64,
+    ) -> Result<Vec<Zeroizing<Vec<u8>>>, Fault> {
+        let Some(verifier) = self.mle.verifier(self.origin)?.filter(|verifier| verifier.is_nested()) else {
+            return Ok(plaintexts);
+        };
+        let replay = self.mle.policy.profile.replay();
+        let mut payloads = Vec::with_capacity(plaintexts.len());
+        for guarded in verifier.open(self.origin, plaintexts, message, replay, now_ms).await? {
+            payloads.push(self.release(guarded, true).await?);
+        }
+        Ok(payloads)
     }
 
     /// Checks what is public about the tokens of a message: those of the fields, or the one of the whole body.
@@ -185,8 +218,13 @@ impl Exchange<'_> {
         tokens.iter().map(begin).collect()
     }
 
-    /// Seals a message to a recipient.
-    pub(super) fn seal(&self, message: Message, bytes: &[u8], recipient: &Recipient) -> Result<TokenBody, SealFault> {
+    /// Seals a message to a recipient, after its plaintexts are signed in a profile whose signatures stand inside of tokens.
+    pub(super) async fn seal(
+        &self,
+        message: Message,
+        bytes: &[u8],
+        recipient: &Recipient,
+    ) -> Result<TokenBody, SealFault> {
         let policy = &self.mle.policy;
         let now_ms = self.authority.now_ms();
         let key = recipient.key(now_ms).ok_or(SealFault::NoKey)?;
@@ -196,10 +234,11 @@ impl Exchange<'_> {
             let randoms = core::SealRandoms::draw(provider.base()).map_err(|_| SealFault::Random)?;
             Ok::<_, SealFault>(core::seal::seal(plaintext, &policy.profile, message, key, now_ms, randoms, provider)?)
         };
-        let wrapper = policy.profile.wrapper(message);
         let mut headers = Vec::new();
         let sealed = if rules.is_empty() {
-            body::wrap(&seal(bytes)?, wrapper)
+            let plaintext = self.sign_inside(vec![Zeroizing::new(bytes.to_vec())], now_ms).await?;
+            let token = seal(plaintext.first().map(|text| text.as_slice()).unwrap_or_default())?;
+            body::wrap(&token, policy.profile.wrapper(message))
         } else {
             let fields =
                 body::find_plain(bytes, rules, body::EACH_MAX_DEFAULT, policy.scalars).map_err(SealFault::Body)?;
@@ -212,15 +251,38 @@ impl Exchange<'_> {
                 headers = sealed.headers;
                 sealed.fields
             } else {
-                let fields = fields.into_iter().map(|field| seal(field.text()).map(|token| (field, token.into())));
+                let texts = fields.iter().map(|field| Zeroizing::new(field.text().to_vec())).collect();
+                let texts = self.sign_inside(texts, now_ms).await?;
+                let fields = fields.into_iter().zip(texts);
+                let fields = fields.map(|(field, text)| seal(&text).map(|token| (field, token.into())));
                 fields.collect::<Result<Vec<_>, _>>()?
             };
             body::put_sealed(bytes, rules, &fields).map_err(SealFault::Body)?
         };
         counter!("sealway_mle_key_uses_total", "kid" => key.kid().to_owned()).increment(1);
         self.count("seal");
-        let is_bare = rules.is_empty() && wrapper == Wrapper::Bare;
-        Ok(TokenBody { body: sealed, content_type: if is_bare { BARE_TYPES[0] } else { "application/json" }, headers })
+        let content_type = if rules.is_empty() { policy.profile.media_type(message) } else { "application/json" };
+        Ok(TokenBody { body: sealed, content_type, headers })
+    }
+
+    /// Signs plaintexts in a profile whose signatures stand inside of tokens; in others they stay as they are.
+    async fn sign_inside(
+        &self,
+        plaintexts: Vec<Zeroizing<Vec<u8>>>,
+        now_ms: u64,
+    ) -> Result<Vec<Zeroizing<Vec<u8>>>, SealFault> {
+        let Some(signer) = self.mle.sign.as_ref().filter(|signer| signer.is_nested()) else { return Ok(plaintexts) };
+        let signed = signer.sign_inside(self.origin, plaintexts, now_ms).await?;
+        self.count_signature(signer.kid());
+        Ok(signed)
+    }
+
+    /// Asks an outbound route's upstream for tokens, as UK Open Banking wants it of a caller that can open them.
+    pub(super) fn accept_tokens(&self, headers: &mut HeaderMap) {
+        let policy = &self.mle.policy;
+        if policy.profile.name() == "open-banking" && policy.answer.is_empty() && !policy.open.is_empty() {
+            headers.insert(ACCEPT, HeaderValue::from_static(policy.profile.media_type(Message::Answer)));
+        }
     }
 
     /// Sets the header in which Visa expects the name of the key; a request without a body has it too, for its answer.

@@ -8,6 +8,7 @@ mod message;
 mod opened;
 mod pool;
 mod sign;
+mod verify;
 
 use std::sync::Arc;
 
@@ -32,11 +33,13 @@ use sealway_sessions::answer::{Form, busy, plain_error, rejected};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::broker::{BrokerKeys, BrokerSettings};
-pub use self::keys::jose_provider;
 pub(crate) use self::keys::{KeyAlg, KeyFiles, KeyRing, Opening, Recipient};
+pub use self::keys::{jose_provider, jws_provider};
 use self::message::{Fault, SealFault, TokenBody};
-use self::sign::Signer;
 pub(crate) use self::sign::{Scheme, SignPolicy};
+use self::sign::{Signer, X_JWS_SIGNATURE};
+use self::verify::Verifier;
+pub(crate) use self::verify::{Evidence, VerifyPolicy};
 use crate::body::keeping;
 use crate::config::RequestLimits;
 use crate::route::Forward;
@@ -107,8 +110,10 @@ pub struct MlePolicy {
     pub(crate) plain_answers: PlainAnswers,
     /// True if a token that came before is rejected.
     pub(crate) refuses_replays: bool,
-    /// The signature of requests that are sealed.
+    /// The signature of messages that are sealed.
     pub(crate) sign: Option<SignPolicy>,
+    /// The signers of messages that are opened; none in a profile without signatures.
+    pub(crate) verify: Vec<VerifyPolicy>,
 }
 
 /// A route for messages of a scheme.
@@ -120,6 +125,7 @@ pub struct Mle {
     brokers: BrokerKeys,
     seal: Vec<Recipient>,
     sign: Option<Signer>,
+    verify: Vec<Verifier>,
 }
 
 impl Mle {
@@ -138,9 +144,23 @@ impl Mle {
         let open = ring.opening(&policy.open).map_err(|why| ("open".to_owned(), why))?;
         let answer_kid = policy.open.first().and_then(|name| ring.opening_kid(name)).map(str::to_owned);
         let sign = policy.sign.as_ref().map(|sign| Signer::new(sign, ring, servers, answer_kid)).transpose()?;
+        let verify = policy.verify.iter().enumerate();
+        let verify = verify
+            .map(|(index, signer)| Verifier::new(signer, ring).map_err(|why| (format!("verify[{index}].keys"), why)));
+        let verify = verify.collect::<Result<Vec<_>, _>>()?;
+        let (opened, sealed) = match policy.direction {
+            Direction::Inbound => (Message::Request, Message::Answer),
+            Direction::Outbound => (Message::Answer, Message::Request),
+        };
+        if sign.as_ref().is_some_and(Signer::is_nested) {
+            policy.profile = policy.profile.with_nested(sealed);
+        }
+        if verify.iter().any(Verifier::is_nested) {
+            policy.profile = policy.profile.with_nested(opened);
+        }
         let brokers = ring.brokers(&policy.open);
         let seal = policy.seal.iter().map(|(caller, names)| ring.recipient(caller.clone(), names)).collect();
-        Ok(Mle { policy, open, brokers, seal, sign })
+        Ok(Mle { policy, open, brokers, seal, sign, verify })
     }
 
     /// Returns whether a request in clear would be wrong on the other side of the route.
@@ -161,6 +181,20 @@ impl Mle {
         let own = self.seal.iter().find(|recipient| recipient.caller.is_some() && recipient.caller.as_ref() == subject);
         own.or_else(|| self.seal.iter().find(|recipient| recipient.caller.is_none()))
     }
+
+    /// Returns the signer of the caller's messages, as [`Mle::recipient`] does; `None` in a profile without signatures.
+    ///
+    /// # Errors
+    /// [`Fault::Caller`] if messages are signed, and this caller has no keys for that.
+    fn verifier(&self, origin: Option<&Origin>) -> Result<Option<&Verifier>, Fault> {
+        if self.verify.is_empty() {
+            return Ok(None);
+        }
+        let subject = origin.and_then(|origin| origin.certificate.as_deref()).map(|certificate| &certificate.subject);
+        let own = self.verify.iter().find(|verifier| verifier.caller.is_some() && verifier.caller.as_ref() == subject);
+        let found = own.or_else(|| self.verify.iter().find(|verifier| verifier.caller.is_none()));
+        found.map(Some).ok_or(Fault::Caller)
+    }
 }
 
 /// A route with its keys and its service, for one exchange.
@@ -169,6 +203,8 @@ struct Exchange<'a> {
     authority: &'a Authority,
     forward: &'a Forward,
     route: &'a str,
+    /// The listener and the client, without the certificate of a trusted proxy.
+    origin: Option<&'a Origin>,
 }
 
 /// Answers a request of a route with MLE. `body` is held in memory whole, as long as `sealed_body_max` allows.
@@ -182,7 +218,6 @@ pub(crate) async fn call(
     is_trusted: bool,
     timing: &mut ServerTiming,
 ) -> Response<Body> {
-    let exchange = Exchange { mle, authority, forward, route };
     let mut origin = parts.extensions.get::<Origin>().cloned();
     if let Some(origin) = origin.as_mut().filter(|_| is_trusted) {
         // A trusted proxy shows its own certificate, and not that of its client.
@@ -205,12 +240,13 @@ pub(crate) async fn call(
         Err(refusal) => return UpstreamError::RequestBody(refusal).answer(Form::Plain),
     };
     timing.lap("body");
+    let exchange = Exchange { mle, authority, forward, route, origin: origin.as_ref() };
     let answer = match mle.policy.direction {
-        Direction::Inbound => exchange.inbound(parts, body, origin.as_ref(), is_trusted, timing).await,
-        Direction::Outbound => exchange.outbound(parts, body, origin.as_ref(), is_trusted, timing).await,
+        Direction::Inbound => exchange.inbound(parts, body.into(), is_trusted, timing).await,
+        Direction::Outbound => exchange.outbound(parts, body.into(), is_trusted, timing).await,
     };
     match answer {
-        Ok(answer) => answer.map(|body| keeping(body, room)),
+        Ok(answer) => answer.map(|body| keeping(full(body), room)),
         Err(fault) => {
             // The names of steps would tell how far the message came.
             timing.forget_steps();
@@ -223,13 +259,12 @@ impl Exchange<'_> {
     async fn inbound(
         &self,
         mut parts: Parts,
-        body: Vec<u8>,
-        origin: Option<&Origin>,
+        body: Bytes,
         is_trusted: bool,
         timing: &mut ServerTiming,
-    ) -> Result<Response<Body>, Fault> {
+    ) -> Result<Response<Bytes>, Fault> {
         // A key is chosen before the service acts: an answer that cannot be sealed would be lost after it.
-        let recipient = self.mle.recipient(origin);
+        let recipient = self.mle.recipient(self.origin);
         if self.mle.policy.plain_answers != PlainAnswers::All {
             let recipient = recipient.ok_or(Fault::Caller)?;
             if recipient.key(self.authority.now_ms()).is_none() {
@@ -237,18 +272,21 @@ impl Exchange<'_> {
             }
         }
         let is_bodiless = body.is_empty() && [Method::GET, Method::HEAD, Method::DELETE].contains(&parts.method);
+        // Of a signature over the bytes that came, first: a stranger costs no private operation.
+        self.check_signature((&parts.headers, &body), is_bodiless).await?;
         let plaintext = if is_bodiless {
             None
         } else if !self.mle.policy.is_required && !self.is_token(Message::Request, &parts.headers, &body) {
-            return self.plain(parts, body, is_trusted).await;
+            let answer = self.ask(parts, Some(body), false, is_trusted).await?;
+            return self.signed(answer).await;
         } else {
-            Some(self.open(Message::Request, &body, &parts.headers, origin).await?)
+            Some(self.open(Message::Request, &body, &parts.headers).await?)
         };
         timing.lap("open");
         of_plaintext(&mut parts.headers, plaintext.is_some().then_some(&self.forward.policy.content_type));
         let was_opened = plaintext.is_some();
         if was_opened {
-            fields::forget(&mut parts.headers, &self.mle.policy.profile);
+            self.forget(&mut parts.headers);
         }
         let answer = self.ask(parts, plaintext.map(Bytes::from_owner), was_opened, is_trusted).await?;
         let (mut parts, body) = answer.into_parts();
@@ -258,60 +296,86 @@ impl Exchange<'_> {
             return Err(Fault::Unsealable("its answer is compressed, though nothing asked for that".into()));
         }
         let Some(recipient) = recipient.filter(|_| !is_plain) else {
-            return Ok(Response::from_parts(parts, full(body)));
+            return self.signed(Response::from_parts(parts, body)).await;
         };
-        let sealed = self.seal(Message::Answer, &body, recipient).map_err(|err| Fault::Unsealable(err.to_string()))?;
+        let sealed = self.seal(Message::Answer, &body, recipient).await.map_err(|fault| match fault {
+            // The service's body, and not the client's, has the wrong form.
+            SealFault::Body(_) => Fault::Unsealable(fault.to_string()),
+            fault => fault.into(),
+        })?;
         self.of_token(&mut parts.headers, &sealed);
+        let answer = self.signed(Response::from_parts(parts, sealed.body.into())).await?;
         timing.lap("seal");
-        Ok(Response::from_parts(parts, full(sealed.body)))
+        Ok(answer)
+    }
+
+    /// Verifies the signature over a message as it came, in a profile whose signatures stand beside the body.
+    async fn check_signature(&self, message: (&HeaderMap, &Bytes), may_be_absent: bool) -> Result<(), Fault> {
+        let Some(verifier) = self.mle.verifier(self.origin)? else { return Ok(()) };
+        let replay = self.mle.policy.profile.replay();
+        verifier.check(self.origin, message, may_be_absent, replay, self.authority.now_ms()).await
+    }
+
+    /// Signs the answer of an inbound route, in a profile whose signatures stand beside the body.
+    async fn signed(&self, answer: Response<Bytes>) -> Result<Response<Bytes>, Fault> {
+        let (mut parts, body) = answer.into_parts();
+        if let Some(signer) = self.mle.sign.as_ref().filter(|_| !body.is_empty()) {
+            let now_ms = self.authority.now_ms();
+            let kid = signer.sign_answer(self.origin, &mut parts.headers, &body, now_ms).await?;
+            kid.into_iter().for_each(|kid| self.count_signature(Some(kid)));
+        }
+        Ok(Response::from_parts(parts, body))
+    }
+
+    /// Removes the headers of a message that was opened: they do not describe its plaintext.
+    fn forget(&self, headers: &mut HeaderMap) {
+        fields::forget(headers, &self.mle.policy.profile);
+        if !self.mle.verify.is_empty() {
+            headers.remove(X_JWS_SIGNATURE);
+        }
     }
 
     async fn outbound(
         &self,
         mut parts: Parts,
-        body: Vec<u8>,
-        origin: Option<&Origin>,
+        body: Bytes,
         is_trusted: bool,
         timing: &mut ServerTiming,
-    ) -> Result<Response<Body>, Fault> {
+    ) -> Result<Response<Bytes>, Fault> {
         let recipient = self.mle.seal.first().ok_or(Fault::Caller)?;
         let method = parts.method.clone();
         self.name_key(&mut parts.headers, recipient);
+        self.accept_tokens(&mut parts.headers);
         let sent = if body.is_empty() {
             None
         } else {
-            let sealed = self.seal(Message::Request, &body, recipient);
-            let sealed = sealed.map_err(|err| match err {
-                SealFault::Body(refusal) => Fault::Refused(refusal),
-                err => Fault::Unsealable(err.to_string()),
-            })?;
+            let sealed = self.seal(Message::Request, &body, recipient).await?;
             self.of_token(&mut parts.headers, &sealed);
             Some(sealed.body.into())
         };
         timing.lap("seal");
         let (mut parts, body) = self.ask(parts, sent, false, is_trusted).await?.into_parts();
         timing.lap("upstream");
-        let is_bodiless = body.is_empty() || method == Method::HEAD;
-        if is_bodiless
-            || (self.mle.policy.plain_answers.has(parts.status)
-                && !self.is_token(Message::Answer, &parts.headers, &body))
-        {
-            return Ok(Response::from_parts(parts, full(body)));
+        if body.is_empty() || method == Method::HEAD {
+            return Ok(Response::from_parts(parts, body));
         }
-        let opened = self.open(Message::Answer, &body, &parts.headers, origin).await;
-        let opened = opened.map_err(|fault| match fault {
+        let is_clear =
+            self.mle.policy.plain_answers.has(parts.status) && !self.is_token(Message::Answer, &parts.headers, &body);
+        // A proxy before the scheme has no key to sign its errors with.
+        let may_be_unsigned = is_clear && PlainAnswers::Errors.has(parts.status);
+        let of_answer = |fault| match fault {
             Fault::Refused(refusal) => Fault::Answer(refusal),
             fault => fault,
-        })?;
+        };
+        self.check_signature((&parts.headers, &body), may_be_unsigned).await.map_err(of_answer)?;
+        if is_clear {
+            return Ok(Response::from_parts(parts, body));
+        }
+        let opened = self.open(Message::Answer, &body, &parts.headers).await.map_err(of_answer)?;
         of_plaintext(&mut parts.headers, Some(&self.forward.policy.content_type));
-        fields::forget(&mut parts.headers, &self.mle.policy.profile);
+        self.forget(&mut parts.headers);
         timing.lap("open");
-        Ok(Response::from_parts(parts, full(Bytes::from_owner(opened))))
-    }
-
-    /// Forwards a request in clear, and its answer.
-    async fn plain(&self, parts: Parts, body: Vec<u8>, is_trusted: bool) -> Result<Response<Body>, Fault> {
-        Ok(self.ask(parts, Some(body.into()), false, is_trusted).await?.map(full))
+        Ok(Response::from_parts(parts, Bytes::from_owner(opened)))
     }
 
     /// Calls the service and reads its answer whole.
@@ -341,7 +405,8 @@ impl Exchange<'_> {
         parts.headers.remove(RANGE);
         let body = body.unwrap_or_default();
         // Last, so that nothing changes what the signature covers; `Host` is the upstream's.
-        if let Some(signer) = &self.mle.sign {
+        let is_outbound = self.mle.policy.direction == Direction::Outbound;
+        if let Some(signer) = self.mle.sign.as_ref().filter(|signer| is_outbound && !signer.is_nested()) {
             let kid = signer.sign(&mut parts, &body, self.authority.now_ms()).await?;
             self.count_signature(kid);
         }

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use sealway_proto::mle::sign::jws::{self, Signer as Identity};
 use sealway_proto::mle::sign::oauth1::{self, ConsumerKey};
-use sealway_proto::mle::sign::{Request, SigningKey, WebOrigin, acceptance, x_pay_token};
+use sealway_proto::mle::sign::{Parties, Request, SigningKey, WebOrigin, acceptance, nested, x_pay_token};
 use sealway_proto::mle::{Class, Refusal};
 use sealway_runtime::http::Origin;
 use zeroize::Zeroizing;
 
 use super::keys::{KeyRing, contents, jose_provider};
-use super::message::Fault;
+use super::message::{Fault, SealFault};
 use super::pool;
 
 const X_PAY_TOKEN: HeaderName = HeaderName::from_static("x-pay-token");
-const X_JWS_SIGNATURE: HeaderName = HeaderName::from_static("x-jws-signature");
+pub(super) const X_JWS_SIGNATURE: HeaderName = HeaderName::from_static(jws::X_JWS_SIGNATURE);
 /// Largest file of a secret, in bytes.
 const SECRET_LEN_MAX: usize = 4096;
 
@@ -42,6 +42,8 @@ pub(crate) enum Scheme {
     VisaAcceptanceJwt { merchant_id: String, key: String },
     /// Open banking's signature beside the body.
     JwsDetached { key: String, signer: Identity },
+    /// Open banking's signature inside of the token.
+    JwsNested { key: String, parties: Parties },
 }
 
 impl Scheme {
@@ -52,6 +54,7 @@ impl Scheme {
             Scheme::XPayToken { .. } => "x_pay_token",
             Scheme::VisaAcceptanceJwt { .. } => "visa_acceptance_jwt",
             Scheme::JwsDetached { .. } => "jws_detached",
+            Scheme::JwsNested { .. } => "jws_nested",
         }
     }
 
@@ -75,6 +78,7 @@ enum Form {
     XPayToken(Zeroizing<Vec<u8>>, String),
     VisaAcceptanceJwt { merchant_id: String, answer_kid: Option<String>, key: Arc<SigningKey> },
     JwsDetached(Identity, Arc<SigningKey>),
+    JwsNested(Parties, Arc<SigningKey>),
 }
 
 impl fmt::Debug for Secrets {
@@ -115,6 +119,7 @@ impl Signer {
                 Form::VisaAcceptanceJwt { merchant_id: merchant_id.clone(), answer_kid, key: key(name)? }
             }
             Scheme::JwsDetached { key: name, signer } => Form::JwsDetached(signer.clone(), key(name)?),
+            Scheme::JwsNested { key: name, parties } => Form::JwsNested(parties.clone(), key(name)?),
         };
         let sole = match servers {
             [first, rest @ ..] if rest.iter().all(|other| other == first) => Some(first),
@@ -135,9 +140,7 @@ impl Signer {
     /// Sets the header of the signature, in the place of one that came, and returns the kid of the key. `parts` and `body` are the
     /// request as the upstream receives it.
     pub(super) async fn sign(&self, parts: &mut Parts, body: &Bytes, now_ms: u64) -> Result<Option<&str>, Fault> {
-        let mut randoms = [0; 16];
-        let drawn = jose_provider().base().fill_random(&mut randoms);
-        drawn.map_err(|_| Refusal::new(Class::Signature, "the generator of random numbers failed"))?;
+        let randoms = randoms()?;
         let (secrets, body, method, uri) = (self.0.clone(), body.clone(), parts.method.clone(), parts.uri.clone());
         let work = move || {
             let (path, query) = (uri.path(), uri.query());
@@ -148,23 +151,83 @@ impl Signer {
             Form::XPayToken(..) => work()?,
             _ => pool::run(parts.extensions.get::<Origin>(), 1, work).await??,
         };
-        let value = HeaderValue::try_from(value);
-        let mut value = value.map_err(|_| Refusal::new(Class::Signature, "the signature is no value of a header"))?;
-        value.set_sensitive(true);
-        parts.headers.insert(name, value);
-        Ok(self.0.form.key().map(|key| key.kid()))
+        insert(&mut parts.headers, name, value)?;
+        Ok(self.kid())
     }
+
+    /// Signs the body of an answer as it is sent, if the signature stands beside it, and returns the kid of the key.
+    pub(super) async fn sign_answer(
+        &self,
+        origin: Option<&Origin>,
+        headers: &mut HeaderMap,
+        body: &Bytes,
+        now_ms: u64,
+    ) -> Result<Option<&str>, Fault> {
+        let Form::JwsDetached(signer, key) = &self.0.form else { return Ok(None) };
+        let (signer, signs, body) = (signer.clone(), key.clone(), body.clone());
+        let work = move || jws::sign_detached(&body, &signer, &signs, now_ms);
+        let value = pool::run(origin, 1, work).await??;
+        insert(headers, X_JWS_SIGNATURE, value)?;
+        Ok(Some(key.kid()))
+    }
+
+    /// Signs plaintexts before they are sealed, if the signature stands inside of their tokens; otherwise they stay as they are.
+    pub(super) async fn sign_inside(
+        &self,
+        origin: Option<&Origin>,
+        plaintexts: Vec<Zeroizing<Vec<u8>>>,
+        now_ms: u64,
+    ) -> Result<Vec<Zeroizing<Vec<u8>>>, SealFault> {
+        let Form::JwsNested(parties, key) = &self.0.form else { return Ok(plaintexts) };
+        let (parties, key, operations) = (parties.clone(), key.clone(), plaintexts.len());
+        let work = move || {
+            let sign = |plaintext: &Zeroizing<Vec<u8>>| {
+                let token = nested::sign(plaintext, &parties, &key, now_ms, randoms()?)?;
+                Ok::<_, Refusal>(Zeroizing::new(token.into_bytes()))
+            };
+            plaintexts.iter().map(sign).collect::<Result<_, _>>()
+        };
+        pool::run(origin, operations, work).await.map_err(|_| SealFault::Overload)?.map_err(SealFault::Body)
+    }
+
+    /// Returns the name of the key; `None` for a shared secret.
+    pub(super) fn kid(&self) -> Option<&str> {
+        self.0.form.key().map(|key| key.kid())
+    }
+
+    /// Returns whether the signature stands inside of tokens.
+    pub(super) fn is_nested(&self) -> bool {
+        matches!(self.0.form, Form::JwsNested(..))
+    }
+}
+
+fn randoms() -> Result<[u8; 16], Refusal> {
+    let mut randoms = [0; 16];
+    let drawn = jose_provider().base().fill_random(&mut randoms);
+    drawn.map_err(|_| Refusal::new(Class::Signature, "the generator of random numbers failed"))?;
+    Ok(randoms)
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) -> Result<(), Refusal> {
+    let value = HeaderValue::try_from(value);
+    let mut value = value.map_err(|_| Refusal::new(Class::Signature, "the signature is no value of a header"))?;
+    value.set_sensitive(true);
+    headers.insert(name, value);
+    Ok(())
 }
 
 impl Form {
     fn key(&self) -> Option<&SigningKey> {
         match self {
             Form::XPayToken(..) => None,
-            Form::OAuth1(_, key) | Form::VisaAcceptanceJwt { key, .. } | Form::JwsDetached(_, key) => Some(key),
+            Form::OAuth1(_, key)
+            | Form::VisaAcceptanceJwt { key, .. }
+            | Form::JwsDetached(_, key)
+            | Form::JwsNested(_, key) => Some(key),
         }
     }
 
-    /// Returns the header of the signature. This blocks for a private operation, but for the HMAC.
+    /// Returns the header of the signature, of a form that has one. This blocks for a private operation, but for the HMAC.
     fn sign(&self, request: &Request<'_>, now_ms: u64, randoms: [u8; 16]) -> Result<(HeaderName, String), Refusal> {
         let hashes = jose_provider().base();
         Ok(match self {
@@ -181,6 +244,7 @@ impl Form {
                 (AUTHORIZATION, format!("Bearer {token}"))
             }
             Form::JwsDetached(signer, key) => (X_JWS_SIGNATURE, jws::sign_detached(request.body, signer, key, now_ms)?),
+            Form::JwsNested(..) => return Err(Refusal::new(Class::Signature, "the signature has no header")),
         })
     }
 }

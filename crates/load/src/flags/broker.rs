@@ -24,6 +24,8 @@ const CALL_LEN_MAX: u64 = 1024 * 1024;
 const PROFILE_LEN_MAX: usize = 64;
 const KEY_LEN_MAX: usize = 1024;
 const INPUT_LEN: u64 = 64;
+/// Lengths of content keys of JWE, in bytes.
+const CONTENT_KEY_LENS: [u64; 5] = [16, 24, 32, 48, 64];
 
 /// Flags for a broker as the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
@@ -31,7 +33,7 @@ const INPUT_LEN: u64 = 64;
 #[serde(default)]
 pub(crate) struct BrokerFlags {
     /// hash, sign (a certificate), encrypt, decrypt, rewrap, sign-data, verify, mac, verify-mac, derive, random, encapsulate,
-    /// decapsulate, information or health [default: health]
+    /// decapsulate, unwrap, information or health [default: health]
     #[arg(long, value_name = "OPERATION")]
     pub(crate) broker_operation: Option<String>,
     /// v1 (Sealway's own), or open (the Open Crypto Broker's: hash, sign, encrypt, decrypt, health) [default: v1]
@@ -43,7 +45,7 @@ pub(crate) struct BrokerFlags {
     /// ID of a key in the broker's store; with sign the authority's key
     #[arg(long, value_name = "ID")]
     pub(crate) broker_key: Option<String>,
-    /// Bytes of each input, or of each output with derive and random [default: 64]
+    /// Bytes of each input, of each output with derive and random, or of each content key with unwrap [default: 64]
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub(crate) input_bytes: Option<String>,
     /// Inputs of a call [default: 1]
@@ -158,6 +160,10 @@ impl BrokerFlags {
                 format!("--batch {batch} with --broker-wire open"),
                 "on the wire open a call has one input; remove --batch",
             );
+        }
+        if operation == BrokerOperation::Unwrap && !CONTENT_KEY_LENS.contains(&len) {
+            let reason = "expected the length of a content key of JWE: 16, 24, 32, 48 or 64";
+            problems.add(format!("--input-bytes {len} with --broker-operation unwrap"), reason);
         }
         if len * batch > CALL_LEN_MAX {
             let reason = format!("expected at most {} bytes in a call", count(CALL_LEN_MAX));

@@ -76,6 +76,7 @@ impl MleFlags {
             key: key?,
             key_certificate: self.mle_key_certificate.as_ref().map(PathBuf::from),
             key_kid: self.mle_key_kid.clone(),
+            signatures: None,
         };
         if let Err(err) = settings.load(provider()) {
             let flag =

@@ -75,6 +75,8 @@ named! {
         Encapsulate = "encapsulate",
         /// Decapsulates shared secrets that were encapsulated before the run.
         Decapsulate = "decapsulate",
+        /// Decrypts content keys of JWE that were encrypted before the run.
+        Unwrap = "unwrap",
         /// Asks the broker for information about itself.
         Information = "information",
         /// Asks the broker if it serves.

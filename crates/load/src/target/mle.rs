@@ -53,7 +53,7 @@ impl MleConnection {
             return check_clear(prepared, status, &answer);
         }
         let before = Instant::now();
-        let opened = self.messages.open(&answer);
+        let opened = self.messages.open(&answer, None);
         sample.open = Some(before.elapsed());
         let plaintext = opened.map_err(|err| Failure::new(Class::Unsealed, err))?;
         sample.ended = Some(Instant::now());

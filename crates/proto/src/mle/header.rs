@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -87,6 +88,18 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// Returns a member that must be digits alone if it is there: no sign, fraction, exponent or string, so that no two readers see
+    /// different numbers.
+    pub(super) fn number(&self, name: &'static str, class: Class) -> Result<Option<u64>, Refusal> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let digits = self.text.at(value);
+        let is_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+        match digits.parse::<u64>() {
+            Ok(number) if is_digits => Ok(Some(number)),
+            _ => Err(Refusal::composed(class, format!("{name} is not a whole number"))),
+        }
+    }
+
     /// Returns a member that must be base64url if it is there.
     fn bytes(&self, name: &'static str, class: Class) -> Result<Option<Vec<u8>>, Refusal> {
         let Some(text) = self.string(name, class)? else { return Ok(None) };
@@ -146,18 +159,11 @@ pub(super) fn kid(members: &Members<'_>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Reads digits alone: no sign, fraction, exponent or string, so that no two readers see different times.
 fn iat(members: &Members<'_>) -> Result<Option<u64>, Refusal> {
-    let Some(value) = members.get("iat") else { return Ok(None) };
-    let digits = members.text.at(value);
-    let is_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
-    match digits.parse::<u64>() {
-        Ok(number) if is_digits => Ok(Some(number)),
-        _ => Err(Refusal::quoting(Class::Iat, "iat is not a whole number", digits)),
-    }
+    members.number("iat", Class::Iat)
 }
 
-fn x5t_s256(members: &Members<'_>) -> Result<Option<[u8; 32]>, Refusal> {
+pub(super) fn x5t_s256(members: &Members<'_>) -> Result<Option<[u8; 32]>, Refusal> {
     let Some(bytes) = members.bytes("x5t#S256", Class::Param)? else { return Ok(None) };
     match bytes.try_into() {
         Ok(hash) => Ok(Some(hash)),
@@ -188,7 +194,6 @@ fn ephemeral(members: &Members<'_>) -> Result<EphemeralPublic, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::format;
 
     fn class(json: &str) -> Class {
         Header::parse(json.as_bytes()).expect_err(json).kind()

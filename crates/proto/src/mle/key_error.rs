@@ -34,7 +34,7 @@ pub enum KeyError {
     #[error("the DER is not of the form that is due")]
     Der,
     /// The key is not of the kind that its algorithm needs.
-    #[error("the key is not of its algorithm's kind: RSA (rsaEncryption), or EC for ECDH-ES")]
+    #[error("the key is not of its algorithm's kind: RSA (rsaEncryption), or EC for ECDH-ES and ES256")]
     Kind,
     /// The key is on another curve than P-256, or its curve is not named.
     #[error("the key is not on the curve P-256 (prime256v1)")]

@@ -46,12 +46,21 @@ pub struct Side {
     pub(super) is_iat_required: bool,
     pub(super) wrapper: Wrapper,
     pub(super) cty: Option<&'static str>,
+    /// The media type of a bare token that is sent.
+    pub(super) bare_type: &'static str,
 }
 
 impl Side {
     /// Creates the rules of one direction: allowed `alg` and `enc`, and the place of the token in the body.
     pub fn new(algs: &[Alg], encs: &[Enc], wrapper: Wrapper) -> Side {
-        Side { algs: algs.to_vec(), encs: encs.to_vec(), is_iat_required: false, wrapper, cty: None }
+        Side {
+            algs: algs.to_vec(),
+            encs: encs.to_vec(),
+            is_iat_required: false,
+            wrapper,
+            cty: None,
+            bare_type: "application/jose",
+        }
     }
 
     /// Requires the header parameter `iat` of messages of this direction. It has no effect in a profile without a unit for it.
@@ -124,6 +133,13 @@ impl Profile {
         Profile { iat, ..Profile::base("generic-jwe", request, answer) }
     }
 
+    /// Open banking: a profile of the caller's own lists, whose messages are signed too. The bare token of UK Open Banking has a media type
+    /// of its own.
+    pub fn open_banking(side: Side) -> Profile {
+        let side = Side { bare_type: "application/jose+jwe", ..side };
+        Profile::base("open-banking", side.clone(), side)
+    }
+
     fn base(name: &'static str, request: Side, answer: Side) -> Profile {
         Profile {
             name,
@@ -165,6 +181,14 @@ impl Profile {
         self
     }
 
+    /// Marks the plaintext of one direction as a JWT (RFC 7519 section 5.2): `cty` of tokens that are sealed, and their media type.
+    #[must_use]
+    pub fn with_nested(mut self, message: Message) -> Profile {
+        let side = if message == Message::Request { &mut self.request } else { &mut self.answer };
+        (side.cty, side.bare_type) = (Some("JWT"), "application/jwt");
+        self
+    }
+
     /// Returns the name, as configuration and logs have it.
     pub fn name(&self) -> &'static str {
         self.name
@@ -175,9 +199,20 @@ impl Profile {
         self.side(message).wrapper
     }
 
+    /// Returns the media type of sealed messages of one direction whose body is one token.
+    pub fn media_type(&self, message: Message) -> &'static str {
+        let side = self.side(message);
+        if side.wrapper == Wrapper::Bare { side.bare_type } else { "application/json" }
+    }
+
     /// Returns the unit of `iat`; `None` in a profile without time.
     pub fn iat_unit(&self) -> Option<IatUnit> {
         self.iat
+    }
+
+    /// Returns the window of times, and how long a message is remembered.
+    pub fn replay(&self) -> &ReplayPolicy {
+        &self.replay
     }
 
     /// Returns the settings of the field-level form; `None` in a profile of JWE.

@@ -66,6 +66,8 @@ classes! {
     Json = "json";
     /// The signature does not verify, is absent, or is not of the key's algorithm; or a request cannot be signed.
     Signature = "signature";
+    /// A claim of a signed token is absent, malformed, or not what the verifier expects: issuer, audience, subject, times, id.
+    Claims = "claims";
     /// The message was received before.
     Replayed = "replayed";
 }

@@ -189,10 +189,10 @@ fn verifying_key(jwk: &Value) -> Option<VerifyingKey> {
         let kind =
             [identifier(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1]), identifier(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7])];
         let spki = der(0x30, &[&der(0x30, &[&kind.concat()]), &der(3, &[&[0, 4], &part("x"), &part("y")])]);
-        return VerifyingKey::es256(&spki, kid, provider()).ok();
+        return VerifyingKey::load(alg, &spki, &KidSource::Fixed(kid.to_owned()), provider(), &AwsLc).ok();
     }
     let kid = KidSource::Fixed(kid.to_owned());
-    VerifyingKey::rsa(alg, &rsa_spki(jwk), &kid, provider(), &AwsLc).ok()
+    VerifyingKey::load(alg, &rsa_spki(jwk), &kid, provider(), &AwsLc).ok()
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod fle;
 mod json_web;
 mod keys;
 mod mutation;
+mod open_banking;
 mod replay;
 mod round_trip;
 mod scenarios;

@@ -27,7 +27,7 @@ fn only(key: VerifyingKey) -> VerifyingKeys {
 }
 
 fn verifying(alg: JwsAlg, public: &[u8]) -> VerifyingKeys {
-    only(VerifyingKey::rsa(alg, public, &kid(), provider(), &AwsLc).unwrap())
+    only(VerifyingKey::load(alg, public, &kid(), provider(), &AwsLc).unwrap())
 }
 
 /// A key on P-256, and its public half in DER.
@@ -45,9 +45,9 @@ fn class<T: std::fmt::Debug>(result: Result<T, Refusal>) -> Class {
 fn the_examples_of_the_rfcs_verify_and_none_of_their_changes() {
     let rsa = |pem: &[u8]| verifying(JwsAlg::Rs256, pem);
     let der = openssl(&["pkey", "-pubin", "-outform", "DER"], include_bytes!("data/rfc7515-a3.pem"));
-    let curve = only(VerifyingKey::es256(&der, KID, provider()).unwrap());
+    let curve = only(VerifyingKey::load(JwsAlg::Es256, &der, &kid(), provider(), &AwsLc).unwrap());
     let hobbit = KidSource::Fixed("bilbo.baggins@hobbiton.example".to_owned());
-    let hobbit = VerifyingKey::rsa(JwsAlg::Rs256, include_bytes!("data/rfc7520-4-1.pem"), &hobbit, provider(), &AwsLc);
+    let hobbit = VerifyingKey::load(JwsAlg::Rs256, include_bytes!("data/rfc7520-4-1.pem"), &hobbit, provider(), &AwsLc);
     let joe = "{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}";
     let road = "It’s a dangerous business, Frodo, going out your door.";
     for (token, keys, payload) in [
@@ -69,7 +69,7 @@ fn the_examples_of_the_rfcs_verify_and_none_of_their_changes() {
 #[test]
 fn each_algorithm_signs_and_verifies_with_its_own_keys_alone() {
     let curve = SigningKey::es256(&CURVE.0, KID, provider()).unwrap();
-    let curve_public = only(VerifyingKey::es256(&CURVE.1, KID, provider()).unwrap());
+    let curve_public = only(VerifyingKey::load(JwsAlg::Es256, &CURVE.1, &kid(), provider(), &AwsLc).unwrap());
     let rsa = |alg| (signing(alg), verifying(alg, &OWN.spki));
     let all = [rsa(JwsAlg::Rs256), rsa(JwsAlg::Ps256), (curve, curve_public)];
     for (key, keys) in &all {
@@ -200,7 +200,10 @@ fn a_signing_key_has_the_form_and_the_name_that_is_due() {
     let short = crate::setup::rsa_pem(1024);
     assert_eq!(load(JwsAlg::Rs256, &short, &kid()), Err(KeyError::Bits(1024)));
     assert_eq!(SigningKey::es256(&OWN.private, KID, provider()).err(), Some(KeyError::Curve));
-    assert_eq!(VerifyingKey::es256(&OWN.spki, KID, provider()).err(), Some(KeyError::Curve));
+    for (alg, public) in [(JwsAlg::Es256, OWN.spki.as_slice()), (JwsAlg::Ps256, CURVE.1.as_slice())] {
+        let loaded = VerifyingKey::load(alg, public, &kid(), provider(), &AwsLc);
+        assert_eq!(loaded.err(), Some(KeyError::Kind), "{alg}");
+    }
     let secret = format!("{:?}", signing(JwsAlg::Rs256));
     assert!(!secret.contains("pkcs") && secret.len() < 120, "{secret}");
 }
@@ -269,7 +272,7 @@ fn the_claims_of_visa_acceptance_name_the_request() {
     );
     let (key, keys) = (key.unwrap(), {
         let key =
-            VerifyingKey::rsa(JwsAlg::Rs256, &OWN.certificate, &KidSource::SubjectSerialNumber, provider(), &AwsLc);
+            VerifyingKey::load(JwsAlg::Rs256, &OWN.certificate, &KidSource::SubjectSerialNumber, provider(), &AwsLc);
         only(key.unwrap())
     });
     let claims = |method, body, kid| {

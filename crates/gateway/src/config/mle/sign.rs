@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use sealway_proto::mle::JwsAlg;
-use sealway_proto::mle::sign::WebOrigin;
 use sealway_proto::mle::sign::jws::Signer;
+use sealway_proto::mle::sign::{Parties, WebOrigin};
 use sealway_runtime::config::{FilePath, Problems};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use crate::upstream::ServerAddress;
 /// Longest text that a signature names, in bytes.
 const TEXT_LEN_MAX: usize = 256;
 
-/// The signature of an outbound route: one scheme of them.
+/// The signature of the messages that a route seals: one scheme of them.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSign {
@@ -32,6 +32,10 @@ pub(super) struct RawSign {
     /// The detached JWS of open banking, in `x-jws-signature`.
     /// - default: none
     jws_detached: Option<RawOpenBanking>,
+    /// A JWT of the plaintext, inside of the token: for the profile `open-banking`. The plaintext is a JSON object, and gets the claims
+    /// `iss`, `aud`, `sub`, `iat`, `exp` (five minutes) and `jti`.
+    /// - default: none
+    jws_nested: Option<RawClaims>,
     /// URL of the scheme's server as the signature names it, without a path: `https://api.example.com`. For `oauth1` and
     /// `visa_acceptance_jwt`.
     /// - default: the server of the upstream
@@ -77,6 +81,20 @@ struct RawOpenBanking {
     trust_anchor: String,
 }
 
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawClaims {
+    /// Name of the key that signs, with `alg: PS256`.
+    key: String,
+    /// The signer, `iss`: its id in the directory.
+    issuer: String,
+    /// The recipient, `aud`, as it names itself.
+    audience: String,
+    /// The subject of the tokens, `sub`.
+    /// - default: none
+    subject: Option<String>,
+}
+
 /// Checks the section `sign:`; `at` is its path.
 pub(super) fn resolve(
     at: &str,
@@ -116,9 +134,15 @@ pub(super) fn resolve(
         let signer = Signer { issuer: raw.issuer.clone(), trust_anchor: raw.trust_anchor.clone() };
         schemes.push(Scheme::JwsDetached { key: raw.key.clone(), signer });
     }
+    if let Some(raw) = &raw.jws_nested {
+        let at = format!("{at}.jws_nested");
+        check_key(&format!("{at}.key"), &raw.key, &[JwsAlg::Ps256], keys, problems);
+        let parties = parties(&at, &raw.issuer, &raw.audience, raw.subject.as_deref(), problems);
+        schemes.push(Scheme::JwsNested { key: raw.key.clone(), parties });
+    }
     let origin = raw.origin.as_deref().and_then(|text| origin(&format!("{at}.origin"), text, problems));
     let Ok([scheme]) = <[Scheme; 1]>::try_from(schemes) else {
-        problems.add(at, "expected one of: oauth1, x_pay_token, visa_acceptance_jwt, jws_detached");
+        problems.add(at, "expected one of: oauth1, x_pay_token, visa_acceptance_jwt, jws_detached, jws_nested");
         return None;
     };
     if raw.origin.is_some() && !scheme.covers_host() {
@@ -130,15 +154,29 @@ pub(super) fn resolve(
 fn check_key(at: &str, name: &str, due: &[JwsAlg], keys: &BTreeMap<String, RawMleKey>, problems: &mut Problems) {
     match keys.get(name) {
         None => problems.add(at, format!("no key of mle_keys is named \"{name}\"")),
-        Some(key) if key.signature_alg().is_some_and(|alg| due.contains(&alg)) => {}
+        Some(key) if key.is_private() && key.signature_alg().is_some_and(|alg| due.contains(&alg)) => {}
         Some(_) => {
             let due = due.iter().map(|alg| format!("alg: {alg}")).collect::<Vec<_>>().join(" or ");
-            problems.add(at, format!("\"{name}\" is of another kind: this signature needs a key with {due}"));
+            problems.add(at, format!("\"{name}\" is of another kind: this signature needs a private key with {due}"));
         }
     }
 }
 
-fn check_text(at: &str, text: &str, problems: &mut Problems) {
+/// Checks the parties of a nested token; `at` is the path of their section.
+pub(super) fn parties(
+    at: &str,
+    issuer: &str,
+    audience: &str,
+    subject: Option<&str>,
+    problems: &mut Problems,
+) -> Parties {
+    for (name, text) in [("issuer", Some(issuer)), ("audience", Some(audience)), ("subject", subject)] {
+        text.into_iter().for_each(|text| check_text(&format!("{at}.{name}"), text, problems));
+    }
+    Parties { issuer: issuer.to_owned(), audience: audience.to_owned(), subject: subject.map(str::to_owned) }
+}
+
+pub(super) fn check_text(at: &str, text: &str, problems: &mut Problems) {
     if text.is_empty() || text.len() > TEXT_LEN_MAX || text.chars().any(char::is_control) {
         problems.add(at, format!("expected 1 to {TEXT_LEN_MAX} bytes without control characters"));
     }

@@ -59,6 +59,7 @@ impl Work {
             BrokerOperation::Decapsulate => {
                 client.decapsulate(profile, key, made.key_version, &made.artefacts).await.map(|_| true)
             }
+            BrokerOperation::Unwrap => self.unwraps(client, &made.artefacts, made.key_version).await,
             BrokerOperation::Information => client.information().await.map(|_| true),
             BrokerOperation::Health => client.health().await.map(|health| health == Health::Serving),
         }

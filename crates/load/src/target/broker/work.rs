@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sealway_client::broker::{Cipher, Client, Error, Plain, Recipient, open};
+use sealway_client::broker::{Cipher, Client, Error, Plain, PublicKey, Recipient, WrappedKey, open};
+use sealway_client::mle::{Alg, provider};
 use sealway_runtime::config::read_bounded;
 use tokio::sync::OnceCell;
 
@@ -95,9 +96,39 @@ impl Work {
                 made.key_version = sent.descriptor.key_version;
                 made.artefacts = sent.outputs.into_iter().map(|one| one.ciphertext).collect();
             }
+            (BrokerOperation::Unwrap, _) => {
+                let public = client.public_key(key, 0).await?;
+                made.key_version = public.version;
+                made.artefacts = self.wrapped(client, &public).await?;
+            }
             _ => {}
         }
         Ok(made)
+    }
+
+    /// Encrypts the inputs, which are content keys, to a key of the broker by the profile's algorithm: the one whose result the
+    /// broker decrypts. It answers another key, and no error, where the algorithm is wrong.
+    async fn wrapped(&self, client: &Client, public: &PublicKey) -> Result<Vec<Vec<u8>>, Error> {
+        let mut encrypted = Vec::new();
+        for alg in [Alg::RsaOaep256, Alg::RsaOaep] {
+            let wrap = provider()
+                .rsa_public(alg, &public.der)
+                .and_then(|wrap| self.inputs.iter().map(|input| wrap.wrap_key(input)).collect::<Result<Vec<_>, _>>());
+            // A key of another kind: the broker says what is wrong with it.
+            encrypted = wrap.unwrap_or_else(|_| self.inputs.clone());
+            if self.unwraps(client, &encrypted, public.version).await? {
+                break;
+            }
+        }
+        Ok(encrypted)
+    }
+
+    /// Returns whether a version of the broker's key decrypts the inputs.
+    pub(super) async fn unwraps(&self, client: &Client, encrypted: &[Vec<u8>], version: u32) -> Result<bool, Error> {
+        let length = self.broker.input_len;
+        let wrapped: Vec<_> = encrypted.iter().map(|key| WrappedKey { encrypted_key: key, length }).collect();
+        let keys = client.unwrap(&self.broker.profile, &self.broker.key, version, &wrapped).await?.outputs;
+        Ok(keys.iter().zip(&self.inputs).all(|(key, input)| key[..] == input[..]))
     }
 
     pub(super) fn plains(&self) -> impl Iterator<Item = Plain<'_>> {

@@ -11,7 +11,7 @@ use super::key::{SigningKey, VerifyingKey, VerifyingKeys};
 use super::{failed, refusal};
 use crate::mle::algorithm::JwsAlg;
 use crate::mle::compact::{self, Alphabet};
-use crate::mle::header::{HEADER_LEN_MAX, KEY_PARAMS, Members, kid};
+use crate::mle::header::{HEADER_LEN_MAX, KEY_PARAMS, Members, kid, x5t_s256};
 use crate::mle::json::Text;
 use crate::mle::refusal::{Class, Refusal};
 
@@ -27,6 +27,9 @@ pub struct Signer {
     /// The domain that vouches for the key, `http://openbanking.org.uk/tan`.
     pub trust_anchor: String,
 }
+
+/// The header in which open banking sends a detached signature.
+pub const X_JWS_SIGNATURE: &str = "x-jws-signature";
 
 /// Signs a payload, and returns the compact form with the media type `typ` in its header.
 ///
@@ -103,13 +106,10 @@ pub fn verify_detached(
     if !is(iss, &signer.issuer)? || !is(tan, &signer.trust_anchor)? {
         return Err(refusal("the signature is of another signer or trust anchor"));
     }
-    let digits = members.get(iat).map(|value| text.at(value)).unwrap_or_default();
-    let is_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let at_ms = digits.parse::<u64>().ok().filter(|_| is_digits).and_then(|at| at.checked_mul(1000));
-    match at_ms {
+    let at_s = members.number(iat, Class::Iat)?;
+    match at_s.and_then(|at| at.checked_mul(1000)) {
         Some(at_ms) if at_ms.abs_diff(now_ms) <= window_ms => Ok(()),
-        Some(_) => Err(Refusal::new(Class::Iat, "the signature is outside of the window of times")),
-        None => Err(Refusal::quoting(Class::Iat, "the time of the signature is not a whole number", digits)),
+        _ => Err(Refusal::new(Class::Iat, "the time of the signature is absent, or outside of the window")),
     }
 }
 
@@ -165,7 +165,15 @@ fn key<'a>(members: &Members<'_>, keys: &'a VerifyingKeys) -> Result<&'a Verifyi
     let kid = kid(members)?;
     let key = keys.get(kid.as_deref());
     let key = key.ok_or_else(|| Refusal::quoting(Class::Kid, "no live key has this kid", &kid.unwrap_or_default()))?;
-    if key.alg() == alg { Ok(key) } else { Err(Refusal::new(Class::Alg, "alg is not that of the key")) }
+    if key.alg() != alg {
+        return Err(Refusal::new(Class::Alg, "alg is not that of the key"));
+    }
+    match x5t_s256(members)? {
+        Some(hash) if key.certificate_sha256 != Some(hash) => {
+            Err(Refusal::new(Class::Param, "x5t#S256 is not the hash of the key's certificate"))
+        }
+        _ => Ok(key),
+    }
 }
 
 /// Checks that exactly the parameters of open banking are critical, each once.

@@ -15,7 +15,7 @@ use crate::mle::algorithm::JwsAlg;
 use crate::mle::crypto::CryptoFailure;
 use crate::mle::key_error::KeyError;
 use crate::mle::kid::{self, KidSource};
-use crate::mle::load::{Public, private_pkcs8, rsa_defect};
+use crate::mle::load::{Numbers, Public, private_pkcs8, rsa_defect};
 
 /// A private key that signs requests.
 pub struct SigningKey {
@@ -92,33 +92,33 @@ pub struct VerifyingKey {
     kid: String,
     alg: JwsAlg,
     material: Box<dyn Verify>,
+    pub(super) certificate_sha256: Option<[u8; 32]>,
 }
 
 impl VerifyingKey {
-    /// Loads the signer's certificate or RSA public key, PEM or DER, for `RS256` or `PS256`.
+    /// Loads the signer's certificate or public key, PEM or DER: RSA for `RS256` and `PS256`, P-256 for `ES256`.
     ///
     /// # Errors
-    /// [`KeyError`]; [`KeyError::JwsAlgorithm`] if `alg` is not of RSA.
-    pub fn rsa(
+    /// [`KeyError`]; [`KeyError::Kind`] for a key that `alg` does not take.
+    pub fn load(
         alg: JwsAlg,
         public: &[u8],
         kid: &KidSource,
         provider: &dyn JwsProvider,
         hashes: &dyn Provider,
     ) -> Result<VerifyingKey, KeyError> {
-        check_rsa(alg)?;
         let public = Public::load(public)?;
+        if matches!(public.numbers, Numbers::P256(_)) != (alg == JwsAlg::Es256) {
+            return Err(KeyError::Kind);
+        }
         let material = provider.verifying_key(alg, &public.spki).map_err(|_| KeyError::Der)?;
-        Ok(VerifyingKey { kid: kid.derive(&public, hashes)?, alg, material })
+        let certificate_sha256 = public.certificate.as_ref().map(|it| kid::certificate_sha256(it, hashes));
+        Ok(VerifyingKey { kid: kid.derive(&public, hashes)?, alg, material, certificate_sha256 })
     }
 
-    /// Loads the SubjectPublicKeyInfo of a key on P-256 for `ES256`, in DER.
-    ///
-    /// # Errors
-    /// [`KeyError::Curve`], [`KeyError::Kid`].
-    pub fn es256(spki: &[u8], kid: &str, provider: &dyn JwsProvider) -> Result<VerifyingKey, KeyError> {
-        let material = provider.verifying_key(JwsAlg::Es256, spki).map_err(|_| KeyError::Curve)?;
-        Ok(VerifyingKey { kid: kid::check(kid.to_owned())?, alg: JwsAlg::Es256, material })
+    /// Returns the name of the key.
+    pub fn kid(&self) -> &str {
+        &self.kid
     }
 
     /// Returns the one algorithm of the key.

@@ -2,7 +2,8 @@
 //! mle.md#signatures-of-requests
 //!
 //! [`oauth1`] is Mastercard's, [`x_pay_token`] Visa's, [`acceptance`] that of Visa Acceptance, [`jws`] that of open banking and the
-//! base of the one before. Each takes the request as it is sent: the body is encrypted before it is signed.
+//! base of the one before. Each takes the request as it is sent: the body is encrypted before it is signed. [`nested`] is the reverse:
+//! a token that is signed before it is encrypted.
 //!
 //! Time and nonces are arguments. The salt of RSASSA-PSS and the nonce of ECDSA come from the library.
 
@@ -11,6 +12,7 @@ pub mod acceptance;
 mod aws_lc;
 pub mod jws;
 pub mod key;
+pub mod nested;
 pub mod oauth1;
 pub mod seam;
 pub mod x_pay_token;
@@ -19,6 +21,7 @@ use alloc::format;
 use alloc::string::String;
 
 pub use key::{SigningKey, VerifyingKey, VerifyingKeys};
+pub use nested::Parties;
 pub use seam::JwsProvider;
 
 use super::refusal::{Class, Refusal};

@@ -2312,6 +2312,181 @@ func (x *DecapsulateResponse) GetSharedSecrets() [][]byte {
 	return nil
 }
 
+type WrappedKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As long as the modulus.
+	EncryptedKey []byte `protobuf:"bytes,1,opt,name=encrypted_key,json=encryptedKey,proto3" json:"encrypted_key,omitempty"`
+	// Of the content key, in bytes: 16, 24, 32, 48 or 64.
+	Length        uint32 `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WrappedKey) Reset() {
+	*x = WrappedKey{}
+	mi := &file_broker_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WrappedKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WrappedKey) ProtoMessage() {}
+
+func (x *WrappedKey) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WrappedKey.ProtoReflect.Descriptor instead.
+func (*WrappedKey) Descriptor() ([]byte, []int) {
+	return file_broker_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *WrappedKey) GetEncryptedKey() []byte {
+	if x != nil {
+		return x.EncryptedKey
+	}
+	return nil
+}
+
+func (x *WrappedKey) GetLength() uint32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+type UnwrapRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Profile string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	KeyId   string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// 0 takes the current version.
+	KeyVersion    uint32        `protobuf:"varint,3,opt,name=key_version,json=keyVersion,proto3" json:"key_version,omitempty"`
+	Wrapped       []*WrappedKey `protobuf:"bytes,4,rep,name=wrapped,proto3" json:"wrapped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnwrapRequest) Reset() {
+	*x = UnwrapRequest{}
+	mi := &file_broker_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnwrapRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnwrapRequest) ProtoMessage() {}
+
+func (x *UnwrapRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnwrapRequest.ProtoReflect.Descriptor instead.
+func (*UnwrapRequest) Descriptor() ([]byte, []int) {
+	return file_broker_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *UnwrapRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *UnwrapRequest) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *UnwrapRequest) GetKeyVersion() uint32 {
+	if x != nil {
+		return x.KeyVersion
+	}
+	return 0
+}
+
+func (x *UnwrapRequest) GetWrapped() []*WrappedKey {
+	if x != nil {
+		return x.Wrapped
+	}
+	return nil
+}
+
+type UnwrapResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Descriptor_   *Descriptor            `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
+	ContentKeys   [][]byte               `protobuf:"bytes,2,rep,name=content_keys,json=contentKeys,proto3" json:"content_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnwrapResponse) Reset() {
+	*x = UnwrapResponse{}
+	mi := &file_broker_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnwrapResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnwrapResponse) ProtoMessage() {}
+
+func (x *UnwrapResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnwrapResponse.ProtoReflect.Descriptor instead.
+func (*UnwrapResponse) Descriptor() ([]byte, []int) {
+	return file_broker_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *UnwrapResponse) GetDescriptor_() *Descriptor {
+	if x != nil {
+		return x.Descriptor_
+	}
+	return nil
+}
+
+func (x *UnwrapResponse) GetContentKeys() [][]byte {
+	if x != nil {
+		return x.ContentKeys
+	}
+	return nil
+}
+
 type InformationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2320,7 +2495,7 @@ type InformationRequest struct {
 
 func (x *InformationRequest) Reset() {
 	*x = InformationRequest{}
-	mi := &file_broker_proto_msgTypes[36]
+	mi := &file_broker_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2507,7 @@ func (x *InformationRequest) String() string {
 func (*InformationRequest) ProtoMessage() {}
 
 func (x *InformationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[36]
+	mi := &file_broker_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2520,7 @@ func (x *InformationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InformationRequest.ProtoReflect.Descriptor instead.
 func (*InformationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{36}
+	return file_broker_proto_rawDescGZIP(), []int{39}
 }
 
 type InformationResponse struct {
@@ -2365,7 +2540,7 @@ type InformationResponse struct {
 
 func (x *InformationResponse) Reset() {
 	*x = InformationResponse{}
-	mi := &file_broker_proto_msgTypes[37]
+	mi := &file_broker_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2552,7 @@ func (x *InformationResponse) String() string {
 func (*InformationResponse) ProtoMessage() {}
 
 func (x *InformationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[37]
+	mi := &file_broker_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2565,7 @@ func (x *InformationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InformationResponse.ProtoReflect.Descriptor instead.
 func (*InformationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{37}
+	return file_broker_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *InformationResponse) GetVersion() string {
@@ -2447,7 +2622,7 @@ type KeyVersion struct {
 
 func (x *KeyVersion) Reset() {
 	*x = KeyVersion{}
-	mi := &file_broker_proto_msgTypes[38]
+	mi := &file_broker_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2634,7 @@ func (x *KeyVersion) String() string {
 func (*KeyVersion) ProtoMessage() {}
 
 func (x *KeyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[38]
+	mi := &file_broker_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2647,7 @@ func (x *KeyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyVersion.ProtoReflect.Descriptor instead.
 func (*KeyVersion) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{38}
+	return file_broker_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *KeyVersion) GetVersion() uint32 {
@@ -2510,7 +2685,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_broker_proto_msgTypes[39]
+	mi := &file_broker_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +2697,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[39]
+	mi := &file_broker_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +2710,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{39}
+	return file_broker_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Key) GetKeyId() string {
@@ -2575,7 +2750,7 @@ type KeyResponse struct {
 
 func (x *KeyResponse) Reset() {
 	*x = KeyResponse{}
-	mi := &file_broker_proto_msgTypes[40]
+	mi := &file_broker_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2762,7 @@ func (x *KeyResponse) String() string {
 func (*KeyResponse) ProtoMessage() {}
 
 func (x *KeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[40]
+	mi := &file_broker_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2775,7 @@ func (x *KeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyResponse.ProtoReflect.Descriptor instead.
 func (*KeyResponse) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{40}
+	return file_broker_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *KeyResponse) GetKey() *Key {
@@ -2620,7 +2795,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_broker_proto_msgTypes[41]
+	mi := &file_broker_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2807,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[41]
+	mi := &file_broker_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2820,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{41}
+	return file_broker_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GenerateRequest) GetKeyId() string {
@@ -2674,7 +2849,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_broker_proto_msgTypes[42]
+	mi := &file_broker_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2861,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[42]
+	mi := &file_broker_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2874,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{42}
+	return file_broker_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ImportRequest) GetKeyId() string {
@@ -2735,7 +2910,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_broker_proto_msgTypes[43]
+	mi := &file_broker_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +2922,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[43]
+	mi := &file_broker_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +2935,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{43}
+	return file_broker_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListRequest) GetAfter() string {
@@ -2787,7 +2962,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_broker_proto_msgTypes[44]
+	mi := &file_broker_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2974,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[44]
+	mi := &file_broker_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2987,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{44}
+	return file_broker_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListResponse) GetKeys() []*Key {
@@ -2840,7 +3015,7 @@ type RotateRequest struct {
 
 func (x *RotateRequest) Reset() {
 	*x = RotateRequest{}
-	mi := &file_broker_proto_msgTypes[45]
+	mi := &file_broker_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +3027,7 @@ func (x *RotateRequest) String() string {
 func (*RotateRequest) ProtoMessage() {}
 
 func (x *RotateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[45]
+	mi := &file_broker_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3040,7 @@ func (x *RotateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateRequest.ProtoReflect.Descriptor instead.
 func (*RotateRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{45}
+	return file_broker_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RotateRequest) GetKeyId() string {
@@ -2893,7 +3068,7 @@ type DisableRequest struct {
 
 func (x *DisableRequest) Reset() {
 	*x = DisableRequest{}
-	mi := &file_broker_proto_msgTypes[46]
+	mi := &file_broker_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3080,7 @@ func (x *DisableRequest) String() string {
 func (*DisableRequest) ProtoMessage() {}
 
 func (x *DisableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[46]
+	mi := &file_broker_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3093,7 @@ func (x *DisableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableRequest.ProtoReflect.Descriptor instead.
 func (*DisableRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{46}
+	return file_broker_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DisableRequest) GetKeyId() string {
@@ -2945,7 +3120,7 @@ type EnableRequest struct {
 
 func (x *EnableRequest) Reset() {
 	*x = EnableRequest{}
-	mi := &file_broker_proto_msgTypes[47]
+	mi := &file_broker_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3132,7 @@ func (x *EnableRequest) String() string {
 func (*EnableRequest) ProtoMessage() {}
 
 func (x *EnableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[47]
+	mi := &file_broker_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3145,7 @@ func (x *EnableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableRequest.ProtoReflect.Descriptor instead.
 func (*EnableRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{47}
+	return file_broker_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *EnableRequest) GetKeyId() string {
@@ -2998,7 +3173,7 @@ type PublicKeyRequest struct {
 
 func (x *PublicKeyRequest) Reset() {
 	*x = PublicKeyRequest{}
-	mi := &file_broker_proto_msgTypes[48]
+	mi := &file_broker_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3185,7 @@ func (x *PublicKeyRequest) String() string {
 func (*PublicKeyRequest) ProtoMessage() {}
 
 func (x *PublicKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[48]
+	mi := &file_broker_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3198,7 @@ func (x *PublicKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicKeyRequest.ProtoReflect.Descriptor instead.
 func (*PublicKeyRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{48}
+	return file_broker_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PublicKeyRequest) GetKeyId() string {
@@ -3051,7 +3226,7 @@ type PublicKeyResponse struct {
 
 func (x *PublicKeyResponse) Reset() {
 	*x = PublicKeyResponse{}
-	mi := &file_broker_proto_msgTypes[49]
+	mi := &file_broker_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3063,7 +3238,7 @@ func (x *PublicKeyResponse) String() string {
 func (*PublicKeyResponse) ProtoMessage() {}
 
 func (x *PublicKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[49]
+	mi := &file_broker_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3076,7 +3251,7 @@ func (x *PublicKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicKeyResponse.ProtoReflect.Descriptor instead.
 func (*PublicKeyResponse) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{49}
+	return file_broker_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PublicKeyResponse) GetVersion() uint32 {
@@ -3289,7 +3464,22 @@ const file_broker_proto_rawDesc = "" +
 	"\n" +
 	"descriptor\x18\x01 \x01(\v2\x1d.sealway.broker.v1.DescriptorR\n" +
 	"descriptor\x12%\n" +
-	"\x0eshared_secrets\x18\x02 \x03(\fR\rsharedSecrets\"\x14\n" +
+	"\x0eshared_secrets\x18\x02 \x03(\fR\rsharedSecrets\"I\n" +
+	"\n" +
+	"WrappedKey\x12#\n" +
+	"\rencrypted_key\x18\x01 \x01(\fR\fencryptedKey\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\rR\x06length\"\x9a\x01\n" +
+	"\rUnwrapRequest\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x15\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x1f\n" +
+	"\vkey_version\x18\x03 \x01(\rR\n" +
+	"keyVersion\x127\n" +
+	"\awrapped\x18\x04 \x03(\v2\x1d.sealway.broker.v1.WrappedKeyR\awrapped\"r\n" +
+	"\x0eUnwrapResponse\x12=\n" +
+	"\n" +
+	"descriptor\x18\x01 \x01(\v2\x1d.sealway.broker.v1.DescriptorR\n" +
+	"descriptor\x12!\n" +
+	"\fcontent_keys\x18\x02 \x03(\fR\vcontentKeys\"\x14\n" +
 	"\x12InformationRequest\"\xc5\x01\n" +
 	"\x13InformationResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
@@ -3343,7 +3533,7 @@ const file_broker_proto_rawDesc = "" +
 	"\bKeyState\x12\x19\n" +
 	"\x15KEY_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11KEY_STATE_ENABLED\x10\x01\x12\x16\n" +
-	"\x12KEY_STATE_DISABLED\x10\x022\x9c\t\n" +
+	"\x12KEY_STATE_DISABLED\x10\x022\xeb\t\n" +
 	"\x06Broker\x12G\n" +
 	"\x04Hash\x12\x1e.sealway.broker.v1.HashRequest\x1a\x1f.sealway.broker.v1.HashResponse\x12h\n" +
 	"\x0fSignCertificate\x12).sealway.broker.v1.SignCertificateRequest\x1a*.sealway.broker.v1.SignCertificateResponse\x12P\n" +
@@ -3357,7 +3547,8 @@ const file_broker_proto_rawDesc = "" +
 	"\x06Derive\x12 .sealway.broker.v1.DeriveRequest\x1a!.sealway.broker.v1.DeriveResponse\x12M\n" +
 	"\x06Random\x12 .sealway.broker.v1.RandomRequest\x1a!.sealway.broker.v1.RandomResponse\x12\\\n" +
 	"\vEncapsulate\x12%.sealway.broker.v1.EncapsulateRequest\x1a&.sealway.broker.v1.EncapsulateResponse\x12\\\n" +
-	"\vDecapsulate\x12%.sealway.broker.v1.DecapsulateRequest\x1a&.sealway.broker.v1.DecapsulateResponse\x12\\\n" +
+	"\vDecapsulate\x12%.sealway.broker.v1.DecapsulateRequest\x1a&.sealway.broker.v1.DecapsulateResponse\x12M\n" +
+	"\x06Unwrap\x12 .sealway.broker.v1.UnwrapRequest\x1a!.sealway.broker.v1.UnwrapResponse\x12\\\n" +
 	"\vInformation\x12%.sealway.broker.v1.InformationRequest\x1a&.sealway.broker.v1.InformationResponse2\xa9\x04\n" +
 	"\x04Keys\x12N\n" +
 	"\bGenerate\x12\".sealway.broker.v1.GenerateRequest\x1a\x1e.sealway.broker.v1.KeyResponse\x12J\n" +
@@ -3381,7 +3572,7 @@ func file_broker_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_broker_proto_goTypes = []any{
 	(KeyState)(0),                   // 0: sealway.broker.v1.KeyState
 	(*Descriptor)(nil),              // 1: sealway.broker.v1.Descriptor
@@ -3420,20 +3611,23 @@ var file_broker_proto_goTypes = []any{
 	(*EncapsulateResponse)(nil),     // 34: sealway.broker.v1.EncapsulateResponse
 	(*DecapsulateRequest)(nil),      // 35: sealway.broker.v1.DecapsulateRequest
 	(*DecapsulateResponse)(nil),     // 36: sealway.broker.v1.DecapsulateResponse
-	(*InformationRequest)(nil),      // 37: sealway.broker.v1.InformationRequest
-	(*InformationResponse)(nil),     // 38: sealway.broker.v1.InformationResponse
-	(*KeyVersion)(nil),              // 39: sealway.broker.v1.KeyVersion
-	(*Key)(nil),                     // 40: sealway.broker.v1.Key
-	(*KeyResponse)(nil),             // 41: sealway.broker.v1.KeyResponse
-	(*GenerateRequest)(nil),         // 42: sealway.broker.v1.GenerateRequest
-	(*ImportRequest)(nil),           // 43: sealway.broker.v1.ImportRequest
-	(*ListRequest)(nil),             // 44: sealway.broker.v1.ListRequest
-	(*ListResponse)(nil),            // 45: sealway.broker.v1.ListResponse
-	(*RotateRequest)(nil),           // 46: sealway.broker.v1.RotateRequest
-	(*DisableRequest)(nil),          // 47: sealway.broker.v1.DisableRequest
-	(*EnableRequest)(nil),           // 48: sealway.broker.v1.EnableRequest
-	(*PublicKeyRequest)(nil),        // 49: sealway.broker.v1.PublicKeyRequest
-	(*PublicKeyResponse)(nil),       // 50: sealway.broker.v1.PublicKeyResponse
+	(*WrappedKey)(nil),              // 37: sealway.broker.v1.WrappedKey
+	(*UnwrapRequest)(nil),           // 38: sealway.broker.v1.UnwrapRequest
+	(*UnwrapResponse)(nil),          // 39: sealway.broker.v1.UnwrapResponse
+	(*InformationRequest)(nil),      // 40: sealway.broker.v1.InformationRequest
+	(*InformationResponse)(nil),     // 41: sealway.broker.v1.InformationResponse
+	(*KeyVersion)(nil),              // 42: sealway.broker.v1.KeyVersion
+	(*Key)(nil),                     // 43: sealway.broker.v1.Key
+	(*KeyResponse)(nil),             // 44: sealway.broker.v1.KeyResponse
+	(*GenerateRequest)(nil),         // 45: sealway.broker.v1.GenerateRequest
+	(*ImportRequest)(nil),           // 46: sealway.broker.v1.ImportRequest
+	(*ListRequest)(nil),             // 47: sealway.broker.v1.ListRequest
+	(*ListResponse)(nil),            // 48: sealway.broker.v1.ListResponse
+	(*RotateRequest)(nil),           // 49: sealway.broker.v1.RotateRequest
+	(*DisableRequest)(nil),          // 50: sealway.broker.v1.DisableRequest
+	(*EnableRequest)(nil),           // 51: sealway.broker.v1.EnableRequest
+	(*PublicKeyRequest)(nil),        // 52: sealway.broker.v1.PublicKeyRequest
+	(*PublicKeyResponse)(nil),       // 53: sealway.broker.v1.PublicKeyResponse
 }
 var file_broker_proto_depIdxs = []int32{
 	2,  // 0: sealway.broker.v1.Descriptor.deprecation:type_name -> sealway.broker.v1.Deprecation
@@ -3463,57 +3657,61 @@ var file_broker_proto_depIdxs = []int32{
 	1,  // 24: sealway.broker.v1.EncapsulateResponse.descriptor:type_name -> sealway.broker.v1.Descriptor
 	33, // 25: sealway.broker.v1.EncapsulateResponse.encapsulated:type_name -> sealway.broker.v1.Encapsulated
 	1,  // 26: sealway.broker.v1.DecapsulateResponse.descriptor:type_name -> sealway.broker.v1.Descriptor
-	0,  // 27: sealway.broker.v1.KeyVersion.state:type_name -> sealway.broker.v1.KeyState
-	39, // 28: sealway.broker.v1.Key.versions:type_name -> sealway.broker.v1.KeyVersion
-	40, // 29: sealway.broker.v1.KeyResponse.key:type_name -> sealway.broker.v1.Key
-	40, // 30: sealway.broker.v1.ListResponse.keys:type_name -> sealway.broker.v1.Key
-	3,  // 31: sealway.broker.v1.Broker.Hash:input_type -> sealway.broker.v1.HashRequest
-	5,  // 32: sealway.broker.v1.Broker.SignCertificate:input_type -> sealway.broker.v1.SignCertificateRequest
-	9,  // 33: sealway.broker.v1.Broker.Encrypt:input_type -> sealway.broker.v1.EncryptRequest
-	11, // 34: sealway.broker.v1.Broker.Decrypt:input_type -> sealway.broker.v1.DecryptRequest
-	15, // 35: sealway.broker.v1.Broker.Rewrap:input_type -> sealway.broker.v1.RewrapRequest
-	18, // 36: sealway.broker.v1.Broker.Sign:input_type -> sealway.broker.v1.SignRequest
-	21, // 37: sealway.broker.v1.Broker.Verify:input_type -> sealway.broker.v1.VerifyRequest
-	23, // 38: sealway.broker.v1.Broker.Mac:input_type -> sealway.broker.v1.MacRequest
-	25, // 39: sealway.broker.v1.Broker.VerifyMac:input_type -> sealway.broker.v1.VerifyMacRequest
-	28, // 40: sealway.broker.v1.Broker.Derive:input_type -> sealway.broker.v1.DeriveRequest
-	30, // 41: sealway.broker.v1.Broker.Random:input_type -> sealway.broker.v1.RandomRequest
-	32, // 42: sealway.broker.v1.Broker.Encapsulate:input_type -> sealway.broker.v1.EncapsulateRequest
-	35, // 43: sealway.broker.v1.Broker.Decapsulate:input_type -> sealway.broker.v1.DecapsulateRequest
-	37, // 44: sealway.broker.v1.Broker.Information:input_type -> sealway.broker.v1.InformationRequest
-	42, // 45: sealway.broker.v1.Keys.Generate:input_type -> sealway.broker.v1.GenerateRequest
-	43, // 46: sealway.broker.v1.Keys.Import:input_type -> sealway.broker.v1.ImportRequest
-	44, // 47: sealway.broker.v1.Keys.List:input_type -> sealway.broker.v1.ListRequest
-	46, // 48: sealway.broker.v1.Keys.Rotate:input_type -> sealway.broker.v1.RotateRequest
-	47, // 49: sealway.broker.v1.Keys.Disable:input_type -> sealway.broker.v1.DisableRequest
-	48, // 50: sealway.broker.v1.Keys.Enable:input_type -> sealway.broker.v1.EnableRequest
-	49, // 51: sealway.broker.v1.Keys.PublicKey:input_type -> sealway.broker.v1.PublicKeyRequest
-	4,  // 52: sealway.broker.v1.Broker.Hash:output_type -> sealway.broker.v1.HashResponse
-	6,  // 53: sealway.broker.v1.Broker.SignCertificate:output_type -> sealway.broker.v1.SignCertificateResponse
-	10, // 54: sealway.broker.v1.Broker.Encrypt:output_type -> sealway.broker.v1.EncryptResponse
-	12, // 55: sealway.broker.v1.Broker.Decrypt:output_type -> sealway.broker.v1.DecryptResponse
-	16, // 56: sealway.broker.v1.Broker.Rewrap:output_type -> sealway.broker.v1.RewrapResponse
-	19, // 57: sealway.broker.v1.Broker.Sign:output_type -> sealway.broker.v1.SignResponse
-	22, // 58: sealway.broker.v1.Broker.Verify:output_type -> sealway.broker.v1.VerifyResponse
-	24, // 59: sealway.broker.v1.Broker.Mac:output_type -> sealway.broker.v1.MacResponse
-	26, // 60: sealway.broker.v1.Broker.VerifyMac:output_type -> sealway.broker.v1.VerifyMacResponse
-	29, // 61: sealway.broker.v1.Broker.Derive:output_type -> sealway.broker.v1.DeriveResponse
-	31, // 62: sealway.broker.v1.Broker.Random:output_type -> sealway.broker.v1.RandomResponse
-	34, // 63: sealway.broker.v1.Broker.Encapsulate:output_type -> sealway.broker.v1.EncapsulateResponse
-	36, // 64: sealway.broker.v1.Broker.Decapsulate:output_type -> sealway.broker.v1.DecapsulateResponse
-	38, // 65: sealway.broker.v1.Broker.Information:output_type -> sealway.broker.v1.InformationResponse
-	41, // 66: sealway.broker.v1.Keys.Generate:output_type -> sealway.broker.v1.KeyResponse
-	41, // 67: sealway.broker.v1.Keys.Import:output_type -> sealway.broker.v1.KeyResponse
-	45, // 68: sealway.broker.v1.Keys.List:output_type -> sealway.broker.v1.ListResponse
-	41, // 69: sealway.broker.v1.Keys.Rotate:output_type -> sealway.broker.v1.KeyResponse
-	41, // 70: sealway.broker.v1.Keys.Disable:output_type -> sealway.broker.v1.KeyResponse
-	41, // 71: sealway.broker.v1.Keys.Enable:output_type -> sealway.broker.v1.KeyResponse
-	50, // 72: sealway.broker.v1.Keys.PublicKey:output_type -> sealway.broker.v1.PublicKeyResponse
-	52, // [52:73] is the sub-list for method output_type
-	31, // [31:52] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	37, // 27: sealway.broker.v1.UnwrapRequest.wrapped:type_name -> sealway.broker.v1.WrappedKey
+	1,  // 28: sealway.broker.v1.UnwrapResponse.descriptor:type_name -> sealway.broker.v1.Descriptor
+	0,  // 29: sealway.broker.v1.KeyVersion.state:type_name -> sealway.broker.v1.KeyState
+	42, // 30: sealway.broker.v1.Key.versions:type_name -> sealway.broker.v1.KeyVersion
+	43, // 31: sealway.broker.v1.KeyResponse.key:type_name -> sealway.broker.v1.Key
+	43, // 32: sealway.broker.v1.ListResponse.keys:type_name -> sealway.broker.v1.Key
+	3,  // 33: sealway.broker.v1.Broker.Hash:input_type -> sealway.broker.v1.HashRequest
+	5,  // 34: sealway.broker.v1.Broker.SignCertificate:input_type -> sealway.broker.v1.SignCertificateRequest
+	9,  // 35: sealway.broker.v1.Broker.Encrypt:input_type -> sealway.broker.v1.EncryptRequest
+	11, // 36: sealway.broker.v1.Broker.Decrypt:input_type -> sealway.broker.v1.DecryptRequest
+	15, // 37: sealway.broker.v1.Broker.Rewrap:input_type -> sealway.broker.v1.RewrapRequest
+	18, // 38: sealway.broker.v1.Broker.Sign:input_type -> sealway.broker.v1.SignRequest
+	21, // 39: sealway.broker.v1.Broker.Verify:input_type -> sealway.broker.v1.VerifyRequest
+	23, // 40: sealway.broker.v1.Broker.Mac:input_type -> sealway.broker.v1.MacRequest
+	25, // 41: sealway.broker.v1.Broker.VerifyMac:input_type -> sealway.broker.v1.VerifyMacRequest
+	28, // 42: sealway.broker.v1.Broker.Derive:input_type -> sealway.broker.v1.DeriveRequest
+	30, // 43: sealway.broker.v1.Broker.Random:input_type -> sealway.broker.v1.RandomRequest
+	32, // 44: sealway.broker.v1.Broker.Encapsulate:input_type -> sealway.broker.v1.EncapsulateRequest
+	35, // 45: sealway.broker.v1.Broker.Decapsulate:input_type -> sealway.broker.v1.DecapsulateRequest
+	38, // 46: sealway.broker.v1.Broker.Unwrap:input_type -> sealway.broker.v1.UnwrapRequest
+	40, // 47: sealway.broker.v1.Broker.Information:input_type -> sealway.broker.v1.InformationRequest
+	45, // 48: sealway.broker.v1.Keys.Generate:input_type -> sealway.broker.v1.GenerateRequest
+	46, // 49: sealway.broker.v1.Keys.Import:input_type -> sealway.broker.v1.ImportRequest
+	47, // 50: sealway.broker.v1.Keys.List:input_type -> sealway.broker.v1.ListRequest
+	49, // 51: sealway.broker.v1.Keys.Rotate:input_type -> sealway.broker.v1.RotateRequest
+	50, // 52: sealway.broker.v1.Keys.Disable:input_type -> sealway.broker.v1.DisableRequest
+	51, // 53: sealway.broker.v1.Keys.Enable:input_type -> sealway.broker.v1.EnableRequest
+	52, // 54: sealway.broker.v1.Keys.PublicKey:input_type -> sealway.broker.v1.PublicKeyRequest
+	4,  // 55: sealway.broker.v1.Broker.Hash:output_type -> sealway.broker.v1.HashResponse
+	6,  // 56: sealway.broker.v1.Broker.SignCertificate:output_type -> sealway.broker.v1.SignCertificateResponse
+	10, // 57: sealway.broker.v1.Broker.Encrypt:output_type -> sealway.broker.v1.EncryptResponse
+	12, // 58: sealway.broker.v1.Broker.Decrypt:output_type -> sealway.broker.v1.DecryptResponse
+	16, // 59: sealway.broker.v1.Broker.Rewrap:output_type -> sealway.broker.v1.RewrapResponse
+	19, // 60: sealway.broker.v1.Broker.Sign:output_type -> sealway.broker.v1.SignResponse
+	22, // 61: sealway.broker.v1.Broker.Verify:output_type -> sealway.broker.v1.VerifyResponse
+	24, // 62: sealway.broker.v1.Broker.Mac:output_type -> sealway.broker.v1.MacResponse
+	26, // 63: sealway.broker.v1.Broker.VerifyMac:output_type -> sealway.broker.v1.VerifyMacResponse
+	29, // 64: sealway.broker.v1.Broker.Derive:output_type -> sealway.broker.v1.DeriveResponse
+	31, // 65: sealway.broker.v1.Broker.Random:output_type -> sealway.broker.v1.RandomResponse
+	34, // 66: sealway.broker.v1.Broker.Encapsulate:output_type -> sealway.broker.v1.EncapsulateResponse
+	36, // 67: sealway.broker.v1.Broker.Decapsulate:output_type -> sealway.broker.v1.DecapsulateResponse
+	39, // 68: sealway.broker.v1.Broker.Unwrap:output_type -> sealway.broker.v1.UnwrapResponse
+	41, // 69: sealway.broker.v1.Broker.Information:output_type -> sealway.broker.v1.InformationResponse
+	44, // 70: sealway.broker.v1.Keys.Generate:output_type -> sealway.broker.v1.KeyResponse
+	44, // 71: sealway.broker.v1.Keys.Import:output_type -> sealway.broker.v1.KeyResponse
+	48, // 72: sealway.broker.v1.Keys.List:output_type -> sealway.broker.v1.ListResponse
+	44, // 73: sealway.broker.v1.Keys.Rotate:output_type -> sealway.broker.v1.KeyResponse
+	44, // 74: sealway.broker.v1.Keys.Disable:output_type -> sealway.broker.v1.KeyResponse
+	44, // 75: sealway.broker.v1.Keys.Enable:output_type -> sealway.broker.v1.KeyResponse
+	53, // 76: sealway.broker.v1.Keys.PublicKey:output_type -> sealway.broker.v1.PublicKeyResponse
+	55, // [55:77] is the sub-list for method output_type
+	33, // [33:55] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_broker_proto_init() }
@@ -3540,7 +3738,7 @@ func file_broker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_proto_rawDesc), len(file_broker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -36,6 +36,7 @@ const (
 	Broker_Random_FullMethodName          = "/sealway.broker.v1.Broker/Random"
 	Broker_Encapsulate_FullMethodName     = "/sealway.broker.v1.Broker/Encapsulate"
 	Broker_Decapsulate_FullMethodName     = "/sealway.broker.v1.Broker/Decapsulate"
+	Broker_Unwrap_FullMethodName          = "/sealway.broker.v1.Broker/Unwrap"
 	Broker_Information_FullMethodName     = "/sealway.broker.v1.Broker/Information"
 )
 
@@ -57,6 +58,8 @@ type BrokerClient interface {
 	Random(ctx context.Context, in *RandomRequest, opts ...grpc.CallOption) (*RandomResponse, error)
 	Encapsulate(ctx context.Context, in *EncapsulateRequest, opts ...grpc.CallOption) (*EncapsulateResponse, error)
 	Decapsulate(ctx context.Context, in *DecapsulateRequest, opts ...grpc.CallOption) (*DecapsulateResponse, error)
+	// Decrypts content keys of JWE. An encrypted key that does not decrypt gives another key, and no error.
+	Unwrap(ctx context.Context, in *UnwrapRequest, opts ...grpc.CallOption) (*UnwrapResponse, error)
 	Information(ctx context.Context, in *InformationRequest, opts ...grpc.CallOption) (*InformationResponse, error)
 }
 
@@ -198,6 +201,16 @@ func (c *brokerClient) Decapsulate(ctx context.Context, in *DecapsulateRequest, 
 	return out, nil
 }
 
+func (c *brokerClient) Unwrap(ctx context.Context, in *UnwrapRequest, opts ...grpc.CallOption) (*UnwrapResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnwrapResponse)
+	err := c.cc.Invoke(ctx, Broker_Unwrap_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *brokerClient) Information(ctx context.Context, in *InformationRequest, opts ...grpc.CallOption) (*InformationResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(InformationResponse)
@@ -226,6 +239,8 @@ type BrokerServer interface {
 	Random(context.Context, *RandomRequest) (*RandomResponse, error)
 	Encapsulate(context.Context, *EncapsulateRequest) (*EncapsulateResponse, error)
 	Decapsulate(context.Context, *DecapsulateRequest) (*DecapsulateResponse, error)
+	// Decrypts content keys of JWE. An encrypted key that does not decrypt gives another key, and no error.
+	Unwrap(context.Context, *UnwrapRequest) (*UnwrapResponse, error)
 	Information(context.Context, *InformationRequest) (*InformationResponse, error)
 	mustEmbedUnimplementedBrokerServer()
 }
@@ -275,6 +290,9 @@ func (UnimplementedBrokerServer) Encapsulate(context.Context, *EncapsulateReques
 }
 func (UnimplementedBrokerServer) Decapsulate(context.Context, *DecapsulateRequest) (*DecapsulateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Decapsulate not implemented")
+}
+func (UnimplementedBrokerServer) Unwrap(context.Context, *UnwrapRequest) (*UnwrapResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Unwrap not implemented")
 }
 func (UnimplementedBrokerServer) Information(context.Context, *InformationRequest) (*InformationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Information not implemented")
@@ -534,6 +552,24 @@ func _Broker_Decapsulate_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Broker_Unwrap_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnwrapRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(BrokerServer).Unwrap(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Broker_Unwrap_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(BrokerServer).Unwrap(ctx, req.(*UnwrapRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Broker_Information_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(InformationRequest)
 	if err := dec(in); err != nil {
@@ -610,6 +646,10 @@ var Broker_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Decapsulate",
 			Handler:    _Broker_Decapsulate_Handler,
+		},
+		{
+			MethodName: "Unwrap",
+			Handler:    _Broker_Unwrap_Handler,
 		},
 		{
 			MethodName: "Information",

@@ -1,0 +1,110 @@
+//! Signatures of messages that came: beside a body, over its bytes as received, or inside of each token.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use sealway_proto::mle::sign::jws::{self, Signer as Identity};
+use sealway_proto::mle::sign::{Parties, VerifyingKeys, nested};
+use sealway_proto::mle::{Class, Message, NonceGuard, Refusal};
+use sealway_proto::wire::ReplayPolicy;
+use sealway_runtime::http::Origin;
+use zeroize::Zeroizing;
+
+use super::keys::{KeyRing, jose_provider};
+use super::message::Fault;
+use super::pool;
+use super::sign::X_JWS_SIGNATURE;
+
+/// The settings of one signer, after their checks.
+#[derive(Clone, Debug)]
+pub(crate) struct VerifyPolicy {
+    /// The subject of the caller's certificate; `None` for every caller.
+    pub(crate) caller: Option<String>,
+    /// Names of keys that verify.
+    pub(crate) keys: Vec<String>,
+    pub(crate) expected: Evidence,
+}
+
+/// The place of a signature, and what it must say of its signer.
+#[derive(Clone, Debug)]
+pub(crate) enum Evidence {
+    /// In the header `x-jws-signature`, over the body as received.
+    Detached(Identity),
+    /// Inside of each token, as claims of a JWT.
+    Nested(Parties),
+}
+
+/// A signer with its keys.
+#[derive(Clone, Debug)]
+pub(super) struct Verifier {
+    pub(super) caller: Option<String>,
+    keys: Arc<VerifyingKeys>,
+    expected: Evidence,
+}
+
+impl Verifier {
+    /// Takes the keys of a signer from the ring.
+    ///
+    /// # Errors
+    /// Two of the keys have one kid.
+    pub(super) fn new(policy: &VerifyPolicy, ring: &KeyRing) -> Result<Verifier, String> {
+        let keys = Arc::new(ring.verifying(&policy.keys)?);
+        Ok(Verifier { caller: policy.caller.clone(), keys, expected: policy.expected.clone() })
+    }
+
+    /// Returns whether the signature stands inside of tokens.
+    pub(super) fn is_nested(&self) -> bool {
+        matches!(self.expected, Evidence::Nested(_))
+    }
+
+    /// Verifies the signature beside a body as it came; one inside of tokens is verified later, by [`Verifier::open`].
+    ///
+    /// # Errors
+    /// [`Fault::Refused`], also for an absent header unless it `may_be_absent`; [`Fault::Overload`].
+    pub(super) async fn check(
+        &self,
+        origin: Option<&Origin>,
+        (headers, body): (&HeaderMap, &Bytes),
+        may_be_absent: bool,
+        replay: &ReplayPolicy,
+        now_ms: u64,
+    ) -> Result<(), Fault> {
+        let Evidence::Detached(signer) = &self.expected else { return Ok(()) };
+        let mut values = headers.get_all(X_JWS_SIGNATURE).iter();
+        let token = match (values.next(), values.next()) {
+            (None, _) if may_be_absent => return Ok(()),
+            (Some(value), None) => value.as_bytes().to_vec(),
+            _ => {
+                let why = "x-jws-signature is absent, or there twice";
+                return Err(Refusal::new(Class::Signature, why).into());
+            }
+        };
+        let (keys, signer, body, window_ms) = (self.keys.clone(), signer.clone(), body.clone(), replay.window_ms());
+        let work = move || jws::verify_detached(&token, &body, &keys, &signer, window_ms, now_ms);
+        Ok(pool::run(origin, 1, work).await??)
+    }
+
+    /// Verifies the signatures inside of tokens, and returns their payloads; `None` if the signature stands elsewhere.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`], [`Fault::Overload`].
+    pub(super) async fn open(
+        &self,
+        origin: Option<&Origin>,
+        plaintexts: Vec<Zeroizing<Vec<u8>>>,
+        message: Message,
+        replay: &ReplayPolicy,
+        now_ms: u64,
+    ) -> Result<Vec<NonceGuard<Zeroizing<Vec<u8>>>>, Fault> {
+        let Evidence::Nested(parties) = &self.expected else { return Ok(Vec::new()) };
+        let (keys, parties, replay, operations) = (self.keys.clone(), parties.clone(), *replay, plaintexts.len());
+        let work = move || {
+            let hashes = jose_provider().base();
+            let verify =
+                |token: &Zeroizing<Vec<u8>>| nested::verify(token, &parties, &keys, message, &replay, now_ms, hashes);
+            plaintexts.iter().map(verify).collect::<Result<_, _>>()
+        };
+        Ok(pool::run(origin, operations, work).await??)
+    }
+}
