@@ -5,6 +5,7 @@
 //! a property of the code under it does not hold; README.md lists the properties.
 
 pub mod answer;
+pub mod bhttp;
 pub mod broker_csr;
 pub mod broker_files;
 pub mod broker_key;
@@ -33,6 +34,7 @@ pub type Target = fn(&[u8]);
 /// Every target by name. The file in `src/bin` and the folder in `corpus` have the same name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
+    ("bhttp", bhttp::bhttp),
     ("broker-callers", broker_files::callers),
     ("broker-key-file", broker_keys::key_file),
     ("broker-key-import", broker_keys::key_import),

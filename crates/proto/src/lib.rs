@@ -11,6 +11,7 @@
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
 //! * `mle` — encrypted messages of card schemes (JWE), behind a feature of that name.
+//! * `bhttp` — HTTP messages as bytes (RFC 9292), behind the feature `one-shot`.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`routes`] — the requests that must be sealed, and the spellings of paths that are rejected.
 //! * [`store`] — the format that servers with a shared store agree on: rows, keys, the script of claims.
@@ -21,6 +22,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "one-shot")]
+pub mod bhttp;
 pub mod broker;
 #[cfg(feature = "channel")]
 pub mod channel;
