@@ -123,6 +123,12 @@ command -v go >/dev/null || fail "go is missing: install Go $go_min or newer (ht
 go=$(go env GOVERSION)
 [[ $(printf '%s\n' "$go_min" "${go#go}" | sort -V | sed -n 1p) == "$go_min" ]] || fail "$go is too old: install Go $go_min or newer (https://go.dev/dl)."
 
+# HPKE is played against the vectors of Go's own package, which is there since 1.26.
+for file in rfc9180.json hpke-pq.json; do
+    [[ -f $(go env GOROOT)/src/crypto/hpke/testdata/$file ]] || [[ -f ${HPKE_VECTORS:-}/$file ]] ||
+        fail "$file of Go's crypto/hpke is not there: install Go 1.26 or newer (https://go.dev/dl), or name a folder with the file in HPKE_VECTORS."
+done
+
 # The Java SDK is written for it.
 (. sdk/java/jdk.sh) >/dev/null || fail "no JDK $jdk_min or newer is found: install one and name it in JAVA_HOME (https://adoptium.net)."
 

@@ -10,6 +10,8 @@
 //! * [`broker`] — the messages of the broker's wires.
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
+//! * `hpke` — HPKE (RFC 9180), behind the feature `one-shot`.
+//! * `one_shot` — requests that are sealed to a public key without a session, behind a feature of that name.
 //! * `mle` — encrypted messages of card schemes (JWE), behind a feature of that name.
 //! * `bhttp` — HTTP messages as bytes (RFC 9292), behind the feature `one-shot`.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
@@ -30,9 +32,13 @@ pub mod channel;
 pub mod crypto;
 pub mod error;
 pub mod exchange;
+#[cfg(feature = "one-shot")]
+pub mod hpke;
 pub mod limits;
 #[cfg(feature = "mle")]
 pub mod mle;
+#[cfg(feature = "one-shot")]
+pub mod one_shot;
 pub mod relay;
 pub mod routes;
 pub mod rpc;

@@ -34,6 +34,9 @@ pub enum Cipher {
 pub const KEM_PUBLIC_LEN: usize = 1184;
 /// An ML-KEM-768 decapsulation key (FIPS 203, expanded), in bytes.
 pub const KEM_PRIVATE_LEN: usize = 2400;
+/// A seed of ML-KEM: `d ‖ z` of FIPS 203, in bytes.
+#[cfg(feature = "one-shot")]
+pub const KEM_SEED_LEN: usize = 64;
 /// An ML-KEM-768 ciphertext, in bytes.
 pub const KEM_CIPHERTEXT_LEN: usize = 1088;
 
@@ -91,6 +94,31 @@ pub trait AgreementProvider: Provider {
     /// # Errors
     /// [`Error::PublicKeyInvalid`] if `public` is not an encapsulation key (its length, or FIPS 203 7.2).
     fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error>;
+
+    /// Returns the ML-KEM-768 key pair of a seed, `d ‖ z` of FIPS 203.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    #[cfg(feature = "one-shot")]
+    fn kem_from_seed(&self, seed: &[u8; KEM_SEED_LEN]) -> Result<Box<dyn KemKey>, Error> {
+        self.kem_from_private(&super::kem_seed::expand(seed))
+    }
+
+    /// Expands an AES-128-GCM key (SP 800-38D).
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    #[cfg(feature = "one-shot")]
+    fn aes128_gcm(&self, key: &[u8; 16]) -> Result<Box<dyn AeadKey>, Error>;
+
+    /// SHA3-256 of the concatenation of `parts` (FIPS 202).
+    #[cfg(feature = "one-shot")]
+    fn sha3_256(&self, parts: &[&[u8]]) -> [u8; 32] {
+        use sha3::{Digest, Sha3_256};
+        let mut hash = Sha3_256::new();
+        parts.iter().for_each(|part| hash.update(part));
+        hash.finalize().into()
+    }
 }
 
 /// A key pair for agreement. It may agree more than once: a static key does, and so does an ephemeral one with two keys

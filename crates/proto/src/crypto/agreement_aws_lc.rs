@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 
 use aws_lc_rs::aead::{AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use aws_lc_rs::agreement::{self, ECDH_P256, PrivateKey, UnparsedPublicKey, X25519};
+#[cfg(feature = "one-shot")]
+use aws_lc_rs::digest;
 use aws_lc_rs::hkdf;
 use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use subtle::ConstantTimeEq;
@@ -153,5 +155,22 @@ impl AgreementProvider for AwsLc {
         let key = EncapsulationKey::new(&ML_KEM_768, public).map_err(|_| Error::PublicKeyInvalid)?;
         let (ciphertext, shared) = key.encapsulate().map_err(|_| Error::PublicKeyInvalid)?;
         Ok((ciphertext.as_ref().to_vec(), secret(shared.as_ref())?))
+    }
+
+    #[cfg(feature = "one-shot")]
+    fn aes128_gcm(&self, key: &[u8; 16]) -> Result<Box<dyn AeadKey>, Error> {
+        let key = UnboundKey::new(&aws_lc_rs::aead::AES_128_GCM, key).map_err(|_| Error::Provider)?;
+        Ok(Box::new(Aead(LessSafeKey::new(key))))
+    }
+
+    #[cfg(feature = "one-shot")]
+    fn sha3_256(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut context = digest::Context::new(&digest::SHA3_256);
+        parts.iter().for_each(|part| context.update(part));
+        let mut out = [0; 32];
+        for (to, from) in out.iter_mut().zip(context.finish().as_ref()) {
+            *to = *from;
+        }
+        out
     }
 }

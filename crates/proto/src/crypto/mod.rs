@@ -21,6 +21,8 @@ mod agreement_no_security;
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
 pub mod es256;
+#[cfg(feature = "one-shot")]
+pub(crate) mod kem_seed;
 #[cfg(any(feature = "no-security", test))]
 pub mod no_security;
 #[cfg(feature = "ring")]

@@ -118,6 +118,12 @@ impl AgreementProvider for Ring {
     fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
         agreement::kem_encapsulate(public)
     }
+
+    #[cfg(feature = "one-shot")]
+    fn aes128_gcm(&self, key: &[u8; 16]) -> Result<Box<dyn AeadKey>, Error> {
+        let key = UnboundKey::new(&ring::aead::AES_128_GCM, key).map_err(|_| Error::Provider)?;
+        Ok(Box::new(Aead(LessSafeKey::new(key))))
+    }
 }
 
 impl MacKey for Mac {

@@ -24,6 +24,8 @@ const PROTO_MAY_USE: &[&str] = &[
     "ring",
     "serde_json",
     "sha2",
+    "sha3",
+    "shake",
     "snow",
     "subtle",
     "thiserror",

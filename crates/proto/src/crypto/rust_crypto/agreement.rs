@@ -166,4 +166,9 @@ impl AgreementProvider for RustCrypto {
     fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
         kem_encapsulate(public)
     }
+
+    #[cfg(feature = "one-shot")]
+    fn aes128_gcm(&self, key: &[u8; 16]) -> Result<Box<dyn AeadKey>, Error> {
+        Ok(super::aes128_gcm(key))
+    }
 }

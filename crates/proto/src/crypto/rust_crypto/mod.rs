@@ -13,6 +13,7 @@ use alloc::string::String;
 use core::any::Any;
 
 use aes_gcm::Aes256Gcm;
+use aes_gcm::aead::consts::{U12, U16};
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use chacha20poly1305::ChaCha20Poly1305;
 use hmac::{Hmac, Mac as _};
@@ -122,6 +123,11 @@ impl Provider for RustCrypto {
     }
 }
 
+#[cfg(feature = "one-shot")]
+fn aes128_gcm(key: &[u8; 16]) -> Box<dyn AeadKey> {
+    Box::new(Aead(aes_gcm::Aes128Gcm::new(key.into())))
+}
+
 fn chacha20_poly1305(key: &[u8; KEY_LEN]) -> Box<dyn AeadKey> {
     Box::new(Aead(ChaCha20Poly1305::new(key.into())))
 }
@@ -151,20 +157,11 @@ impl EphemeralKey for Ephemeral {
     }
 }
 
-impl AeadKey for Aead<Aes256Gcm> {
-    fn seal_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], Error> {
-        let tag = self.0.encrypt_inout_detached(iv.into(), aad, data.into()).map_err(|_| Error::Provider)?;
-        Ok(tag.into())
-    }
-
-    fn open_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], ciphertext_and_tag: &mut [u8]) -> Result<(), Error> {
-        let (data, tag) = ciphertext_and_tag.split_last_chunk_mut::<TAG_LEN>().ok_or(Error::Unsealable)?;
-        let tag = *tag;
-        self.0.decrypt_inout_detached(iv.into(), aad, data.into(), (&tag).into()).map_err(|_| Error::Unsealable)
-    }
-}
-
-impl AeadKey for Aead<ChaCha20Poly1305> {
+/// Both libraries' ciphers have nonces of 12 bytes and tags of 16.
+impl<C> AeadKey for Aead<C>
+where
+    C: AeadInOut<NonceSize = U12, TagSize = U16> + Send + Sync,
+{
     fn seal_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], data: &mut [u8]) -> Result<[u8; TAG_LEN], Error> {
         let tag = self.0.encrypt_inout_detached(iv.into(), aad, data.into()).map_err(|_| Error::Provider)?;
         Ok(tag.into())
