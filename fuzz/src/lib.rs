@@ -22,6 +22,7 @@ mod input;
 pub mod kek;
 pub mod mle;
 pub mod native;
+pub mod ohttp;
 mod party;
 pub mod relay;
 pub mod route;
@@ -57,6 +58,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mle-body", mle::body),
     ("mle-fields", mle::fields),
     ("mle-token", mle::token),
+    ("ohttp", ohttp::ohttp),
     ("relay-attach", relay::relay_attach),
     ("routes", route::routes),
     ("wire-parse", wire::wire_parse),

@@ -13,7 +13,7 @@
 //! * `hpke` — HPKE (RFC 9180), behind the feature `one-shot`.
 //! * `one_shot` — requests that are sealed to a public key without a session, behind a feature of that name.
 //! * `mle` — encrypted messages of card schemes (JWE), behind a feature of that name.
-//! * `bhttp` — HTTP messages as bytes (RFC 9292), behind the feature `one-shot`.
+//! * `bhttp` — HTTP messages as bytes (RFC 9292), and `ohttp` — those messages sealed (RFC 9458), behind the feature `one-shot`.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`routes`] — the requests that must be sealed, and the spellings of paths that are rejected.
 //! * [`store`] — the format that servers with a shared store agree on: rows, keys, the script of claims.
@@ -37,6 +37,8 @@ pub mod hpke;
 pub mod limits;
 #[cfg(feature = "mle")]
 pub mod mle;
+#[cfg(feature = "one-shot")]
+pub mod ohttp;
 #[cfg(feature = "one-shot")]
 pub mod one_shot;
 pub mod relay;
