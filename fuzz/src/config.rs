@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sealway_gateway::config::{RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawRoute, RawUpstream};
+use sealway_gateway::config::{
+    RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawOneShot, RawRoute, RawUpstream,
+};
 use sealway_runtime::config::{ConfigError, Layers, Problems, load_yaml};
 use sealway_runtime::telemetry::RawTelemetry;
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions};
@@ -15,6 +17,7 @@ struct RawServe {
     listeners: Vec<RawListener>,
     routes: Vec<RawRoute>,
     mle_keys: BTreeMap<String, RawMleKey>,
+    one_shot: RawOneShot,
     upstreams: BTreeMap<String, RawUpstream>,
     sessions: RawSessions,
     replay: RawReplay,
@@ -32,6 +35,7 @@ fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
         listeners: &raw.listeners,
         routes: &raw.routes,
         mle_keys: &raw.mle_keys,
+        one_shot: &raw.one_shot,
         upstreams: &raw.upstreams,
         cors: &raw.cors,
         limits: &raw.limits,

@@ -14,6 +14,7 @@ pub mod broker_wires;
 pub mod certificate;
 pub mod channel;
 pub mod config;
+pub mod ehbp;
 pub mod h2;
 pub mod hpack;
 pub mod http1;
@@ -48,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("channel-handshake", channel::handshake),
     ("channel-records", channel::records),
     ("config", config::config),
+    ("ehbp-frames", ehbp::frames),
     ("h2-client", h2::h2_client),
     ("h2-server", h2::h2_server),
     ("hpack-decode", hpack::hpack_decode),

@@ -89,6 +89,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: crate::identity::IdentityAction,
     },
+    /// Keys of requests that are sealed without a session: make, list, retire and import them, and have a root sign them
+    #[cfg(feature = "sessions")]
+    OneShotKeys {
+        #[command(subcommand)]
+        action: Box<crate::one_shot_keys::OneShotKeysAction>,
+    },
     /// Make an authority and certificates of a server and a client in a folder; renew, revoke and list them
     Certs(Certs),
     /// Offer a load to a server, measure what comes of it, and say what limited it

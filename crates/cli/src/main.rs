@@ -28,6 +28,8 @@ mod migrate;
 #[cfg(feature = "sessions")]
 mod mle;
 #[cfg(feature = "sessions")]
+mod one_shot_keys;
+#[cfg(feature = "sessions")]
 mod operator_listeners;
 #[cfg(feature = "relay")]
 mod relay;
@@ -116,6 +118,8 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Trust { action } => trust::run(action),
         #[cfg(feature = "sessions")]
         Command::Mle { action } => mle::run(action),
+        #[cfg(feature = "sessions")]
+        Command::OneShotKeys { action } => one_shot_keys::run(*action),
         #[cfg(feature = "sessions")]
         Command::Inspect(inspect) => block_on(inspect::run(inspect)),
         #[cfg(feature = "sessions")]

@@ -7,10 +7,10 @@ use sealway_runtime::http::{Body, full};
 
 /// Headers that a page may send: those of every wire.
 const ALLOW_HEADERS: &str = "Content-Type, X-Idempotency-Key, X-ClientId, X-Kid, Authorization, X-Nonce, X-Timestamp, \
-                             X-Enc-Alg, X-IV, X-Tag, X-AAD, X-Seal, X-Sealed";
+                             X-Enc-Alg, X-IV, X-Tag, X-AAD, X-Seal, X-Sealed, Ehbp-Encapsulated-Key";
 /// Headers that a page may read.
 const EXPOSE_HEADERS: &str = "Server-Timing, X-Kid, X-Idempotency-Key, X-Nonce, X-Timestamp, X-Enc-Alg, X-IV, X-Tag, \
-                              X-AAD, X-Seal, X-Sealed, Retry-After";
+                              X-AAD, X-Seal, X-Sealed, Retry-After, Ehbp-Response-Nonce";
 const ALLOW_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// Removes a service's headers for cross-origin requests.

@@ -12,6 +12,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
+use sealway_exchange::Sessions as _;
 use sealway_exchange::headers::HttpHeaders;
 use sealway_exchange::timing::ServerTiming;
 use sealway_proto::exchange::looks_sealed;
@@ -28,6 +29,7 @@ use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
 use crate::forward;
 use crate::mle;
+use crate::one_shot::{LiveKeys, ehbp};
 use crate::policy::TrustedProxies;
 use crate::route::{Action, Forward, Route, RouteQuery, Sealing, Selection, find};
 use crate::sealed;
@@ -81,6 +83,7 @@ pub struct Gateway {
     upstreams: Vec<Arc<Upstream>>,
     access_log: Option<AccessLog>,
     mle_keys: mle::KeyRing,
+    one_shot: Arc<LiveKeys>,
     /// Limits the log lines about disguised paths.
     disguised: Gate,
 }
@@ -96,6 +99,7 @@ impl Gateway {
         limits: RequestLimits,
         trusted: HashMap<Arc<str>, TrustedProxies>,
         access_log: Option<AccessLog>,
+        one_shot: Arc<LiveKeys>,
     ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
         let room = SharedBudget::new(limits.buffered_max as u64);
@@ -116,6 +120,7 @@ impl Gateway {
             upstreams,
             access_log,
             mle_keys: mle::KeyRing::default(),
+            one_shot,
             disguised: Gate::default(),
         }
     }
@@ -130,7 +135,12 @@ impl Gateway {
         &self.mle_keys
     }
 
-    /// Returns the routes of the configuration, in the order in which they are tried.
+    /// Returns the keys of one-shot modes.
+    pub(crate) fn one_shot(&self) -> &Arc<LiveKeys> {
+        &self.one_shot
+    }
+
+    /// Returns the routes of the configuration, in the order in which they are tried, behind those of published keys.
     pub(crate) fn routes(&self) -> &[Route] {
         &self.routes
     }
@@ -251,7 +261,7 @@ impl Gateway {
         let passes = |forward: &Forward| match forward.policy.sealed {
             Sealing::Off => true,
             Sealing::Optional => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
-            Sealing::Required => false,
+            Sealing::Required | Sealing::Ehbp => false,
         };
         match &route.action {
             Action::Forward(forward) if forward.mle.is_some() && passes(forward) && parts.method != Method::OPTIONS => {
@@ -265,6 +275,7 @@ impl Gateway {
                 forward::pass_through(forward, self.limits, parts, (body, room), is_trusted, timing).await
             }
             Action::Standalone(standalone) => Box::pin(self.stand_alone(*standalone, route, &parts, body)).await,
+            Action::Keys(document) => document.answer(&self.one_shot, &parts.method, self.authority.now_ms()),
             Action::Forward(_) | Action::Sessions if parts.method == Method::OPTIONS => {
                 Box::pin(discard(body)).await;
                 self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some())
@@ -272,6 +283,11 @@ impl Gateway {
             Action::Sessions => {
                 let (body, _room) = self.hold(&parts, body);
                 Box::pin(endpoint::handle(&self.authority, Request::from_parts(parts, body), timing)).await
+            }
+            Action::Forward(forward) if forward.policy.sealed == Sealing::Ehbp => {
+                let body = (body, self.room(&parts));
+                let (keys, target) = (&*self.one_shot, (&**forward, route.name.as_str()));
+                Box::pin(ehbp::call(keys, &self.authority, target, self.limits, parts, body, is_trusted, timing)).await
             }
             Action::Forward(forward) => {
                 let room = self.room(&parts);

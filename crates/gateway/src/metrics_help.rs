@@ -22,6 +22,12 @@ pub const METRICS: &[(&str, &str)] = &[
     ("sealway_mle_key_uses_total", "Tokens and requests that a key opened, sealed or signed, by kid"),
     ("sealway_mle_key_expiry_seconds", "End of the validity of a key's certificate, in seconds since 1970, by key"),
     ("sealway_mle_broker_calls_total", "Calls to a broker that holds a key which opens, by key and result"),
+    ("sealway_sealed_calls_total", "Requests sealed without a session that opened and were new, by wire"),
+    ("sealway_one_shot_opens_total", "Requests sealed without a session, by mode, KEM and result"),
+    ("sealway_one_shot_open_seconds", "Time to open the first frame of a request, by KEM"),
+    ("sealway_one_shot_trial_opens_total", "Keys of EHBP that were tried in vain"),
+    ("sealway_one_shot_key_used_total", "Requests to a key, by use and name"),
+    ("sealway_one_shot_key_accepted_until_seconds", "End of a key, in seconds since 1970, by use and name"),
     ("sealway_tunnels_total", "Connections, or streams of HTTP/2, that changed to another protocol, by upstream"),
     ("sealway_tunnels", "Connections and streams in another protocol that are open, by upstream"),
 ];

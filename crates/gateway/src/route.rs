@@ -10,6 +10,7 @@ use sealway_proto::routes::{self, Decision, Pattern, decide};
 use sealway_exchange::KeptAnswers;
 
 use crate::mle::{Mle, MlePolicy};
+use crate::one_shot::{Document, EhbpPolicy, Unsealed};
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
 use crate::upstream::Upstream;
@@ -25,9 +26,21 @@ pub enum Sealing {
     Required,
     /// Requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
     Optional,
+    /// Every request is sealed by the Encrypted HTTP Body Protocol, but for those that the route passes in clear.
+    Ehbp,
     /// No request is sealed: all pass through.
     #[default]
     Off,
+}
+
+impl Sealing {
+    /// Returns the document that publishes the keys of the mode.
+    pub(crate) fn document(self) -> Option<Document> {
+        match self {
+            Sealing::Ehbp => Some(Document::Ehbp),
+            Sealing::Required | Sealing::Optional | Sealing::Off => None,
+        }
+    }
 }
 
 impl<'de> serde::Deserialize<'de> for Sealing {
@@ -37,13 +50,14 @@ impl<'de> serde::Deserialize<'de> for Sealing {
             type Value = Sealing;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("required, optional or off")
+                f.write_str("required, optional, ehbp or off")
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sealing, E> {
                 match text {
                     "required" => Ok(Sealing::Required),
                     "optional" => Ok(Sealing::Optional),
+                    "ehbp" => Ok(Sealing::Ehbp),
                     "off" | "false" => Ok(Sealing::Off),
                     _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
                 }
@@ -67,6 +81,8 @@ pub enum Action {
     Forward(Box<Forward>),
     /// The gateway answers by itself.
     Standalone(Standalone),
+    /// The gateway answers with its public keys.
+    Keys(Document),
 }
 
 /// Forwarding to an upstream, with its settings.
@@ -109,6 +125,8 @@ pub struct ForwardPolicy {
     pub unsealed_headers: Vec<HeaderName>,
     /// Settings for messages of a card scheme.
     pub mle: Option<MlePolicy>,
+    /// Settings for requests by the Encrypted HTTP Body Protocol.
+    pub ehbp: EhbpPolicy,
     /// Index of the route in the configuration.
     pub route: usize,
     /// Maximum share of the upstream's uploads for this route; three quarters by default.
@@ -152,6 +170,7 @@ impl Default for ForwardPolicy {
             keep_answers: None,
             unsealed_headers: Vec::new(),
             mle: None,
+            ehbp: EhbpPolicy::default(),
             route: 0,
             uploads_max: None,
             body_rate_min: None,
@@ -161,7 +180,7 @@ impl Default for ForwardPolicy {
 }
 
 /// Condition of a route. An empty list matches everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matcher {
     /// Names of the matching listeners.
     pub listeners: Vec<Arc<str>>,
@@ -189,7 +208,7 @@ impl Route {
     pub(crate) fn upstream(&self) -> &str {
         match &self.action {
             Action::Forward(forward) => forward.upstream.name(),
-            Action::Sessions | Action::Standalone(_) => "",
+            Action::Sessions | Action::Standalone(_) | Action::Keys(_) => "",
         }
     }
 }
@@ -241,6 +260,7 @@ impl Route {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,
             Action::Standalone(standalone) => standalone.body_max(),
+            Action::Keys(_) => 0,
             Action::Forward(forward) if forward.policy.sealed == Sealing::Off && forward.mle.is_none() => 0,
             Action::Forward(forward) => forward.policy.sealed_body_max,
         }
@@ -254,10 +274,12 @@ impl Route {
             Action::Forward(forward) => match forward.policy.sealed {
                 Sealing::Required => routes::SealMode::Required,
                 Sealing::Optional => routes::SealMode::Optional,
+                Sealing::Ehbp if forward.policy.ehbp.unsealed == Unsealed::Pass => routes::SealMode::Optional,
+                Sealing::Ehbp => routes::SealMode::Required,
                 Sealing::Off => routes::SealMode::Off,
             },
             Action::Standalone(Standalone::Unavailable) => routes::SealMode::Required,
-            Action::Sessions | Action::Standalone(_) => routes::SealMode::Off,
+            Action::Sessions | Action::Standalone(_) | Action::Keys(_) => routes::SealMode::Off,
         }
     }
 }

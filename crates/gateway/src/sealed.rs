@@ -59,7 +59,7 @@ pub(crate) async fn call(
     let ahead = room.another();
     // The bounds of a sealed body limit its length.
     let bounds = StreamLimits { len_max: u64::MAX, ..limits.of_body(policy, &is_answered) };
-    let body = SealedBody { body: BoundedBody::new(body, bounds, BarredNames::new()), room };
+    let body = SealedBody::new(body, bounds, room);
     let service = async |request: Request<ExchangeBody>| {
         let (mut parts, body) = request.into_parts();
         policy.headers.to_upstream(&mut parts, is_trusted);
@@ -97,9 +97,21 @@ fn is_another_client(forward: &Forward, origin: Option<&Origin>, session: &Sessi
 }
 
 /// A request's sealed body, with its share of the room.
-struct SealedBody {
+pub(crate) struct SealedBody {
     body: BoundedBody<RequestBody>,
     room: Share,
+}
+
+impl SealedBody {
+    /// Puts bounds on a body; its bytes take room as they arrive.
+    pub(crate) fn new(body: RequestBody, bounds: StreamLimits, room: Share) -> SealedBody {
+        SealedBody { body: BoundedBody::new(body, bounds, BarredNames::new()), room }
+    }
+
+    /// Returns the room of the bytes that arrived, for a reader that holds all of them.
+    pub(crate) fn into_room(self) -> Share {
+        self.room
+    }
 }
 
 impl HttpBody for SealedBody {

@@ -11,6 +11,7 @@
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
 //! * `hpke` — HPKE (RFC 9180), behind the feature `one-shot`.
+//! * `ehbp` — the Encrypted HTTP Body Protocol at a server, behind the feature `one-shot`.
 //! * `one_shot` — requests that are sealed to a public key without a session, behind a feature of that name.
 //! * `mle` — encrypted messages of card schemes (JWE), behind a feature of that name.
 //! * `bhttp` — HTTP messages as bytes (RFC 9292), and `ohttp` — those messages sealed (RFC 9458), behind the feature `one-shot`.
@@ -30,6 +31,8 @@ pub mod broker;
 #[cfg(feature = "channel")]
 pub mod channel;
 pub mod crypto;
+#[cfg(feature = "one-shot")]
+pub mod ehbp;
 pub mod error;
 pub mod exchange;
 #[cfg(feature = "one-shot")]

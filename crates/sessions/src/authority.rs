@@ -135,6 +135,8 @@ pub struct Authority {
     stopping: AtomicBool,
     /// Earliest end of a certificate, in Unix milliseconds; 0 without one.
     mle_certificates_end_ms: AtomicU64,
+    /// Earliest time without a published key of a one-shot mode, in Unix milliseconds; 0 without such keys.
+    one_shot_keys_end_ms: AtomicU64,
 }
 
 impl Authority {
@@ -165,6 +167,7 @@ impl Authority {
             usage: Usage::new(),
             stopping: AtomicBool::new(false),
             mle_certificates_end_ms: AtomicU64::new(0),
+            one_shot_keys_end_ms: AtomicU64::new(0),
         }
     }
 
@@ -187,6 +190,17 @@ impl Authority {
     /// Returns the end that [`Authority::set_mle_certificates_end`] set.
     pub(crate) fn mle_certificates_end_ms(&self) -> Option<u64> {
         Some(self.mle_certificates_end_ms.load(Ordering::Relaxed)).filter(|end_ms| *end_ms > 0)
+    }
+
+    /// Makes `/ready` report the earliest time at which a one-shot mode has no published key any more, in Unix milliseconds; `None`
+    /// if no mode has keys.
+    pub fn set_one_shot_keys_end(&self, end_ms: Option<u64>) {
+        self.one_shot_keys_end_ms.store(end_ms.unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Returns the end that [`Authority::set_one_shot_keys_end`] set.
+    pub(crate) fn one_shot_keys_end_ms(&self) -> Option<u64> {
+        Some(self.one_shot_keys_end_ms.load(Ordering::Relaxed)).filter(|end_ms| *end_ms > 0)
     }
 
     /// Returns the store, for health and the admin listener.

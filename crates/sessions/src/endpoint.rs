@@ -243,10 +243,14 @@ pub(crate) fn ready(authority: &Authority) -> Response<Body> {
         let pool = serde_json::json!({"totalCount": total, "idleCount": idle, "waitingCount": waiting});
         let cache = if status.redis == Part::Down { "degraded" } else { "up" };
         let mut body = serde_json::json!({"status": "ready", "database": "up", "cache": cache, "pool": pool, "timestamp": timestamp});
-        if let Some(end_ms) = authority.mle_certificates_end_ms() {
+        let ends = [
+            ("mleCertificates", authority.mle_certificates_end_ms()),
+            ("oneShotKeys", authority.one_shot_keys_end_ms()),
+        ];
+        for (name, end_ms) in ends.into_iter().filter_map(|(name, end_ms)| Some((name, end_ms?))) {
             // Without names of keys: everybody may read this.
             let days_left = (i128::from(end_ms) - i128::from(authority.now_ms())).div_euclid(86_400_000) as i64;
-            body["mleCertificates"] = serde_json::json!({"earliestEnd": iso8601(end_ms), "daysLeft": days_left});
+            body[name] = serde_json::json!({"earliestEnd": iso8601(end_ms), "daysLeft": days_left});
         }
         return json(StatusCode::OK, body.to_string());
     }

@@ -115,8 +115,7 @@ impl Authority {
     /// window, beyond the time for which nonces are remembered.
     // SPEC session.md#nonce-lifetime
     pub(crate) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
-        let (key, stamp_ms, now_ms) = (claim.key(), claim.stamp_ms(), self.now_ms());
-        let claim = Claim::passed_on(key, claim.is_sealed(), stamp_ms, now_ms, &self.policy.replay)?;
+        let claim = claim.at(self.now_ms(), &self.policy.replay)?;
         let reserved = self.ask("reserve", self.store().reserve(&claim)).await;
         if matches!(reserved, Err(ReserveError::Full)) {
             self.shares.refused(self.now_ms());

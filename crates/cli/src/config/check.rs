@@ -12,11 +12,12 @@ use sealway_sessions::config::strong_secret;
 use super::{PREFIX, ServeConfig};
 
 /// Names of the configuration's sections.
-const SECTIONS: [&str; 13] = [
+const SECTIONS: [&str; 14] = [
     "access_log",
     "listeners",
     "routes",
     "mle_keys",
+    "one_shot",
     "upstreams",
     "sessions",
     "replay",

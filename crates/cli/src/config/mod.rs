@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayConfig;
 use sealway_gateway::config::{
-    RawAccessLog, RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawRoute, RawUpstream,
+    RawAccessLog, RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawOneShot, RawRoute, RawUpstream,
 };
 use sealway_runtime::config::{Layers, Problems};
 use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
@@ -46,6 +46,8 @@ pub(crate) struct RawServe {
     routes: Vec<RawRoute>,
     /// Keys for messages of card schemes, by name.
     mle_keys: BTreeMap<String, RawMleKey>,
+    /// Keys of requests that are sealed without a session.
+    one_shot: RawOneShot,
     /// Services behind the gateway, by name.
     upstreams: BTreeMap<String, RawUpstream>,
     /// The session authority and its store.
@@ -200,6 +202,7 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
         listeners: &raw.listeners,
         routes: &raw.routes,
         mle_keys: &raw.mle_keys,
+        one_shot: &raw.one_shot,
         upstreams: &raw.upstreams,
         cors: &raw.cors,
         limits: &raw.limits,

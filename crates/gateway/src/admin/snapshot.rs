@@ -132,6 +132,7 @@ impl Dashboard {
             "certificates_folder": self.0.certificates.is_some(),
             "sessions": sessions(server),
             "identity_keys": identity_keys(server),
+            "one_shot_keys": server.gateway().one_shot().shown(server.now_ms()),
             "routes": routes(server, &metric_counts),
             "refusals": metric_counts.refusals(),
             "reloads": server.reloads(),
@@ -193,6 +194,7 @@ fn route(route: &Route, counts: &MetricCounts) -> Value {
         Action::Sessions => ("sessions", None),
         Action::Forward(forward) => ("forward", Some(forward.policy.sealed)),
         Action::Standalone(_) => ("standalone", None),
+        Action::Keys(_) => ("keys", None),
     };
     json!({
         "name": route.name,

@@ -5,6 +5,7 @@ mod cors;
 mod limits;
 mod listeners;
 mod mle;
+mod one_shot;
 mod routes;
 mod upstreams;
 
@@ -14,8 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_exchange::{KeptAnswers, Sessions};
-use sealway_proto::crypto::Provider;
+use sealway_proto::crypto::{Provider, default_provider};
 use sealway_proto::mle::sign::WebOrigin;
+use sealway_proto::routes::Pattern;
 use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::{ConfigError, Problems};
@@ -31,6 +33,7 @@ use self::limits::Limits;
 pub use self::limits::{RawLimits, RequestLimits};
 pub use self::listeners::{Listener, Place, RawListener, RawTls};
 pub use self::mle::RawMleKey;
+pub use self::one_shot::RawOneShot;
 pub use self::routes::RawRoute;
 use self::routes::{CheckedAction, CheckedRoute};
 use self::upstreams::CheckedUpstream;
@@ -39,7 +42,8 @@ use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::mle::{KeyFiles, KeyRing, Mle};
-use crate::route::{Action, Forward, ForwardPolicy, Route, Sealing};
+use crate::one_shot::{LiveKeys, OneShotFiles};
+use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
 /// One text, or a list of texts.
@@ -75,6 +79,8 @@ pub struct RawGateway<'a> {
     pub routes: &'a [RawRoute],
     /// Section `mle_keys:` of the configuration.
     pub mle_keys: &'a BTreeMap<String, RawMleKey>,
+    /// Section `one_shot:` of the configuration.
+    pub one_shot: &'a RawOneShot,
     /// Section `upstreams:` of the configuration.
     pub upstreams: &'a BTreeMap<String, RawUpstream>,
     /// Section `cors:` of the configuration.
@@ -101,6 +107,7 @@ pub struct GatewayConfig {
     access_log: Option<CheckedAccessLog>,
     upstreams: BTreeMap<String, CheckedUpstream>,
     mle_keys: BTreeMap<String, KeyFiles>,
+    one_shot: OneShotFiles,
     routes: Vec<CheckedRoute>,
 }
 
@@ -113,15 +120,30 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     }
     let mle_keys = mle::resolve_keys(raw.mle_keys, raw.file, problems);
     let routes = raw.routes.iter().enumerate();
-    let routes = routes
+    let routes: Vec<_> = routes
         .filter_map(|(index, route)| {
             routes::resolve(index, route, &listeners, (raw.upstreams, raw.mle_keys), (&mle_keys, raw.file), problems)
         })
         .collect();
+    routes::check_documents(&routes, problems);
+    let one_shot = one_shot::resolve(raw.one_shot, raw.file, problems);
     let cors = cors::resolve(raw.cors, problems);
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
     let access_log = raw.access_log.map(|log| access_log::resolve(log, raw.file, problems));
-    GatewayConfig { listeners, http, drain, stop_delay, limits: request, cors, access_log, upstreams, mle_keys, routes }
+    let limits = request;
+    GatewayConfig {
+        listeners,
+        http,
+        drain,
+        stop_delay,
+        limits,
+        cors,
+        access_log,
+        upstreams,
+        mle_keys,
+        one_shot,
+        routes,
+    }
 }
 
 impl GatewayConfig {
@@ -139,22 +161,14 @@ impl GatewayConfig {
         self.upstreams.contains_key(name)
     }
 
-    /// True if some route takes sealed requests.
+    /// True if some route takes requests that are sealed in a session.
     pub fn takes_sealed_requests(&self) -> bool {
-        let is_sealed = |route: &CheckedRoute| match &route.action {
-            CheckedAction::Forward(_, policy) => policy.sealed != Sealing::Off,
-            CheckedAction::Sessions | CheckedAction::Standalone(_) => false,
-        };
-        self.routes.iter().any(is_sealed)
+        self.policies().any(|policy| matches!(policy.sealed, Sealing::Required | Sealing::Optional))
     }
 
     /// Checks that each recipient of messages has a key whose certificate has not ended.
     fn check_ends(&self, ring: &KeyRing, clock: &Arc<dyn Clock>) -> Result<(), (String, String)> {
-        let policies = self.routes.iter().filter_map(|route| match &route.action {
-            CheckedAction::Forward(_, policy) => policy.mle.as_ref(),
-            CheckedAction::Sessions | CheckedAction::Standalone(_) => None,
-        });
-        let mut recipients = policies.flat_map(|mle| &mle.seal);
+        let mut recipients = self.policies().filter_map(|policy| policy.mle.as_ref()).flat_map(|mle| &mle.seal);
         recipients.try_for_each(|(_, names)| ring.check_ends(names, clock.now_ms()))
     }
 
@@ -177,6 +191,9 @@ impl GatewayConfig {
                 }
             }
             Err((setting, why)) => problems.add(setting, why),
+        }
+        if let Err((setting, why)) = LiveKeys::load(default_provider(), self.one_shot.clone(), clock.now_ms()) {
+            problems.add(setting, why);
         }
         for listener in &self.listeners {
             if let Place::Unix(path) = &listener.place {
@@ -205,6 +222,48 @@ impl GatewayConfig {
         let servers: Vec<WebOrigin> = servers.into_iter().flatten().filter_map(mle::origin_of).collect();
         let made = Mle::new(mle.clone(), ring, &servers, replay, policy.sealed_body_max);
         made.map(Some).map_err(|(setting, why)| format!("routes[{}].mle.{setting}: {why}", policy.route))
+    }
+
+    /// Reads the keys of one-shot modes. Those of `before` go on if the settings are the same.
+    fn one_shot_keys(
+        &self,
+        authority: &Authority,
+        clock: &Arc<dyn Clock>,
+        before: Option<&Gateway>,
+    ) -> Result<Arc<LiveKeys>, String> {
+        let claims = self.policies().filter(|policy| policy.sealed == Sealing::Ehbp && policy.ehbp.refuses_replays);
+        let claims = claims.map(|policy| format!("routes[{}].ehbp.replay", policy.route));
+        let files = self.one_shot.over(authority.store().status().kind, claims)?;
+        if let Some(same) = before.map(Gateway::one_shot).filter(|keys| *keys.files() == files) {
+            same.reload(clock.now_ms()).map_err(|(setting, why)| format!("{setting}: {why}"))?;
+            return Ok(same.clone());
+        }
+        let keys = LiveKeys::load(authority.provider(), files, clock.now_ms());
+        keys.map(Arc::new).map_err(|(setting, why)| format!("{setting}: {why}"))
+    }
+
+    /// Returns the routes at which keys are published: one for each document, and each pair of listeners and hosts with a route that
+    /// needs it.
+    fn document_routes(&self) -> Vec<Route> {
+        let mut routes: Vec<Route> = Vec::new();
+        for route in &self.routes {
+            let CheckedAction::Forward(_, policy) = &route.action else { continue };
+            let Some(document) = policy.sealed.document() else { continue };
+            let Ok(path) = Pattern::exact(document.path().to_owned()) else { continue };
+            let matcher = Matcher { patterns: vec![path], ..route.matcher.clone() };
+            if routes.iter().all(|other| other.matcher != matcher) {
+                let name = format!("keys:{}", document.path());
+                routes.push(Route { name, matcher, delay: Duration::ZERO, action: Action::Keys(document) });
+            }
+        }
+        routes
+    }
+
+    fn policies(&self) -> impl Iterator<Item = &ForwardPolicy> {
+        self.routes.iter().filter_map(|route| match &route.action {
+            CheckedAction::Forward(_, policy) => Some(&**policy),
+            CheckedAction::Sessions | CheckedAction::Standalone(_) => None,
+        })
     }
 
     /// Creates upstreams and routes. Upstreams of `before` whose settings are the same go on, with their connections and what
@@ -248,6 +307,7 @@ impl GatewayConfig {
         let in_force = before.map(Gateway::mle_keys);
         ring.connect(in_force).map_err(|(setting, why)| format!("{setting}: {why}"))?;
         let replay = *authority.replay();
+        let one_shot = self.one_shot_keys(&authority, clock, before)?;
         let routes = self.routes.iter().filter_map(|route| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
@@ -266,12 +326,15 @@ impl GatewayConfig {
             Some(Ok(Route { name, matcher, delay: route.delay, action }))
         });
         let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
-        let routes = routes.collect::<Result<_, String>>()?;
+        let mut routes = routes.collect::<Result<Vec<_>, String>>()?;
+        let documents = self.document_routes();
+        routes.splice(0..0, documents);
         let access_log = self.access_log.as_ref().map(CheckedAccessLog::open).transpose()?;
         let upstreams = upstreams.into_values().collect();
         // Last, so that a reload that fails changes no gauge.
         ring.set_gauges(in_force);
-        let gateway = Gateway::new(authority, routes, upstreams, self.cors.clone(), self.limits, trusted, access_log);
+        let gateway =
+            Gateway::new(authority, routes, upstreams, self.cors.clone(), self.limits, trusted, access_log, one_shot);
         Ok(gateway.with_mle_keys(ring))
     }
 }

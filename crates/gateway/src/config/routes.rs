@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
 use super::mle::{self, RawMle, RawMleKey};
+use super::one_shot::{RawEhbp, resolve_ehbp};
 use super::{OneOrMany, RawUpstream};
 use crate::mle::KeyFiles;
+use crate::one_shot::Document;
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealing};
 use crate::standalone::Standalone;
@@ -53,8 +55,11 @@ pub struct RawRoute {
     /// Time that a request waits first.
     delay_ms: Number<u64, 0, 0, DELAY_MS_MAX>,
     /// `required`: every request is sealed. `optional`: requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
-    /// `off`: requests pass as sent.
+    /// `off`: requests pass as sent. `ehbp`: requests are sealed by the Encrypted HTTP Body Protocol, see `ehbp`.
     sealed: Option<Sealing>,
+    /// Settings of a route with `sealed: ehbp`.
+    /// - type: section
+    ehbp: Option<RawEhbp>,
     /// Messages encrypted as card schemes do (JWE): opened for the service, or sealed on its behalf.
     /// - type: section
     mle: Option<RawMle>,
@@ -148,6 +153,8 @@ struct RawHeaderRules {
 /// A route after its checks.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedRoute {
+    /// Index in the configuration.
+    index: usize,
     /// Name in metrics and logs; by default its path in the configuration.
     pub(super) name: String,
     pub(super) matcher: Matcher,
@@ -185,8 +192,8 @@ pub(super) fn resolve(
             let mut policy = resolve_forward(index, raw, problems);
             if let Some(raw_mle) = &raw.mle {
                 let at = format!("{at}.mle");
-                if policy.sealed == Sealing::Required {
-                    problems.add(&at, "no message reaches it: sealed: required takes all of them");
+                if let Sealing::Required | Sealing::Ehbp = policy.sealed {
+                    problems.add(&at, "no message reaches it: sealed takes all of them");
                 }
                 policy.mle = mle::resolve(&at, raw_mle, raw_keys, file, problems);
                 if let Some(mle) = &policy.mle {
@@ -218,7 +225,22 @@ pub(super) fn resolve(
         );
     }
     let name = raw.name.clone().unwrap_or_else(|| at.clone());
-    Some(CheckedRoute { name, matcher, delay, action: action? })
+    Some(CheckedRoute { index, name, matcher, delay, action: action? })
+}
+
+/// Reports routes on a path at which the gateway publishes keys for other routes.
+pub(super) fn check_documents(routes: &[CheckedRoute], problems: &mut Problems) {
+    for CheckedRoute { index, matcher, .. } in routes {
+        let documents = routes.iter().filter_map(|route| match &route.action {
+            CheckedAction::Forward(_, policy) => policy.sealed.document(),
+            CheckedAction::Sessions | CheckedAction::Standalone(_) => None,
+        });
+        let is_exact = |path: &str| matcher.patterns.iter().any(|own| !own.is_prefix() && own.path() == path);
+        if let Some(path) = documents.map(Document::path).find(|path| is_exact(path)) {
+            let why = format!("{path} is the gateway's own, which publishes keys there");
+            problems.add(format!("routes[{index}].match.path"), why);
+        }
+    }
 }
 
 impl RawRoute {
@@ -228,6 +250,7 @@ impl RawRoute {
         let given = [
             ("sealed", self.sealed.is_some()),
             ("mle", self.mle.is_some()),
+            ("ehbp", self.ehbp.is_some()),
             ("content_type", self.content_type.is_some()),
             ("sealed_body_max", self.sealed_body_max.given().is_some()),
             ("body_max", self.body_max.given().is_some() && !is_echo),
@@ -313,11 +336,16 @@ fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> For
         problems
             .add(format!("{at}.client_id_from"), "expected a name in the certificate, such as common_name, dns or uri");
     }
-    if raw.client_id_from.is_some() && raw.sealed.unwrap_or_default() == Sealing::Off {
-        problems.add(format!("{at}.client_id_from"), "a request that is not sealed has no client id");
+    let sealed = raw.sealed.unwrap_or_default();
+    if raw.ehbp.is_some() && sealed != Sealing::Ehbp {
+        problems.add(format!("{at}.ehbp"), "only a route with sealed: ehbp takes this");
+    }
+    if raw.client_id_from.is_some() && matches!(sealed, Sealing::Off | Sealing::Ehbp) {
+        problems.add(format!("{at}.client_id_from"), "a request without a session has no client id");
     }
     ForwardPolicy {
-        sealed: raw.sealed.unwrap_or_default(),
+        sealed,
+        ehbp: resolve_ehbp(raw.ehbp.as_ref()),
         content_type: content_type.unwrap_or(all.content_type),
         sealed_body_max: raw.sealed_body_max.check(&format!("{at}.sealed_body_max"), problems),
         body_max: raw.body_max.check(&format!("{at}.body_max"), problems),

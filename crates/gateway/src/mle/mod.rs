@@ -42,8 +42,8 @@ use crate::config::RequestLimits;
 use crate::route::Forward;
 use crate::upstream::UpstreamError;
 
-/// Says to a service how the request came: `mle:` and the name of the profile.
-const WIRE: HeaderName = HeaderName::from_static("x-sealway-wire");
+/// Says to a service how the request came: `mle:` and the name of the profile, or `ehbp`.
+pub(crate) const WIRE: HeaderName = HeaderName::from_static("x-sealway-wire");
 
 /// The side of the route that speaks the scheme's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -389,7 +389,8 @@ impl Exchange<'_> {
     }
 }
 
-fn is_compressed(headers: &HeaderMap) -> bool {
+/// Returns whether a body has a content coding.
+pub(crate) fn is_compressed(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
 }
 
@@ -402,7 +403,7 @@ fn of_plaintext(headers: &mut HeaderMap, content_type: Option<&HeaderValue>) {
 }
 
 /// Removes the headers that describe another body.
-fn of_body(headers: &mut HeaderMap) {
+pub(crate) fn of_body(headers: &mut HeaderMap) {
     // A digest of a plaintext would let it be guessed.
     const OF_BODY: [HeaderName; 11] = [
         ACCEPT_RANGES,

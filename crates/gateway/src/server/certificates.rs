@@ -112,8 +112,14 @@ impl Server {
         let in_use = self.certificates().into_iter().map(|certificate| certificate.status);
         self.0.expiry.lock().set(in_use);
         let gateway = self.0.service.current();
-        gateway.mle_keys().warn_of_ends(self.0.parts.clock.now_ms());
-        self.0.parts.authority.set_mle_certificates_end(gateway.mle_keys().earliest_end_ms());
+        let (now_ms, authority) = (self.0.parts.clock.now_ms(), &self.0.parts.authority);
+        gateway.mle_keys().warn_of_ends(now_ms);
+        authority.set_mle_certificates_end(gateway.mle_keys().earliest_end_ms());
+        let one_shot = gateway.one_shot();
+        one_shot.reload_if_changed(now_ms);
+        one_shot.warn_of_ends(now_ms);
+        one_shot.set_gauges();
+        authority.set_one_shot_keys_end(one_shot.earliest_end_ms());
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sealway_gateway::config::{RawGateway, resolve};
+use sealway_gateway::config::{RawGateway, RawOneShot, resolve};
 use sealway_gateway::{Gateway, GatewayService};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::es256::default_es256;
@@ -59,6 +59,7 @@ impl Ground {
             listeners: &listeners,
             routes: &routes,
             mle_keys: &std::collections::BTreeMap::new(),
+            one_shot: &RawOneShot::default(),
             upstreams: &upstreams,
             cors: &cors,
             limits: &limits,

@@ -42,7 +42,13 @@ pub struct Claim {
     stamp_ms: u64,
     now_ms: u64,
     expires_ms: u64,
+    /// The time from which on the key of an unstamped message has been accepted.
+    key_since_ms: Option<u64>,
 }
+
+/// The tag of claims under a key configuration; the scopes of sessions have 1 to 4.
+#[cfg(feature = "one-shot")]
+const KEY_TAG: u8 = 5;
 
 impl Claim {
     pub(crate) fn new(
@@ -55,7 +61,8 @@ impl Claim {
     ) -> Self {
         let key = claim_key(provider, scope, nonce.as_str());
         let sealed = matches!(scope, Scope::Session(_));
-        Claim { key, sealed, stamp_ms: stamp.ms(), now_ms, expires_ms: expires_ms(now_ms, policy) }
+        let expires_ms = expires_ms(now_ms, policy);
+        Claim { key, sealed, stamp_ms: stamp.ms(), now_ms, expires_ms, key_since_ms: None }
     }
 
     /// Creates the claim of a proof's `jti`, within the key that signed it; `thumbprint` is the key's, `stamp_ms` the proof's
@@ -89,7 +96,53 @@ impl Claim {
         policy: &ReplayPolicy,
     ) -> Result<Self, Error> {
         policy.check_ms(stamp_ms, now_ms)?;
-        Ok(Claim { key, sealed, stamp_ms, now_ms, expires_ms: expires_ms(now_ms, policy) })
+        Ok(Claim { key, sealed, stamp_ms, now_ms, expires_ms: expires_ms(now_ms, policy), key_since_ms: None })
+    }
+
+    /// Creates the claim of a message that has no authenticated stamp: it lives as long as the key that opened it, which is accepted
+    /// from `since_ms` until before `until_ms`. `scope` is SHA-256 of the key configuration, and `enc` the encapsulated secret.
+    ///
+    /// The end of the key takes the place of the stamp. It is ahead of every clock that accepts the key, so a store makes the claim
+    /// durable before it grants it.
+    ///
+    /// # Errors
+    /// [`Error::TimestampOutsideWindow`] if the key is over.
+    // SPEC one-shot.md#claims
+    #[cfg(feature = "one-shot")]
+    pub fn of_key(
+        provider: &dyn Provider,
+        scope: &[u8; 32],
+        enc: &[u8],
+        (since_ms, until_ms): (u64, u64),
+        now_ms: u64,
+    ) -> Result<Self, Error> {
+        let key = hashed(provider, KEY_TAG, scope, enc);
+        Claim::until_end(key, (since_ms, until_ms), now_ms)
+    }
+
+    fn until_end(key: ClaimKey, (since_ms, until_ms): (u64, u64), now_ms: u64) -> Result<Self, Error> {
+        if now_ms >= until_ms {
+            return Err(Error::TimestampOutsideWindow);
+        }
+        let (stamp_ms, expires_ms) = (until_ms, until_ms.saturating_add(1));
+        Ok(Claim { key, sealed: false, stamp_ms, now_ms, expires_ms, key_since_ms: Some(since_ms) })
+    }
+
+    /// Returns the claim as of a later time, at which a store is asked for it.
+    ///
+    /// # Errors
+    /// [`Error::TimestampOutsideWindow`] if its stamp, or its key, is too old by then.
+    pub fn at(&self, now_ms: u64, policy: &ReplayPolicy) -> Result<Self, Error> {
+        match self.key_since_ms {
+            Some(since_ms) => Claim::until_end(self.key, (since_ms, self.stamp_ms), now_ms),
+            None => Claim::passed_on(self.key, self.sealed, self.stamp_ms, now_ms, policy),
+        }
+    }
+
+    /// Returns the earliest time at which an equal claim may have been granted, but for the window: the stamp, or the time from which
+    /// on the key of an unstamped message has been accepted. A store that lost claims until later than this cannot grant the claim.
+    pub fn earliest_ms(&self) -> u64 {
+        self.key_since_ms.unwrap_or(self.stamp_ms)
     }
 
     /// Returns the key to remember the nonce by.
@@ -132,9 +185,13 @@ fn claim_key(provider: &dyn Provider, scope: Scope<'_>, nonce: &str) -> ClaimKey
         Scope::Session(id) => (3, id.as_str()),
         Scope::Proof(thumbprint) => (4, thumbprint),
     };
+    hashed(provider, tag, name.as_bytes(), nonce.as_bytes())
+}
+
+fn hashed(provider: &dyn Provider, tag: u8, scope: &[u8], nonce: &[u8]) -> ClaimKey {
     // The length makes (scope, nonce) unambiguous; client ids are at most 256 bytes long.
-    let [hi, lo] = (name.len() as u16).to_be_bytes();
-    let hash = provider.sha256(&[&[tag, hi, lo], name.as_bytes(), nonce.as_bytes()]);
+    let [hi, lo] = (scope.len() as u16).to_be_bytes();
+    let hash = provider.sha256(&[&[tag, hi, lo], scope, nonce]);
     ClaimKey(hash.first_chunk().copied().unwrap_or_default())
 }
 
@@ -163,6 +220,12 @@ pub struct NonceGuard<T> {
 impl<T> NonceGuard<T> {
     pub(crate) fn new(value: T, claim: Claim) -> Self {
         NonceGuard { value, claim }
+    }
+
+    /// Returns the value for a change by its own protocol, which must not hand it out.
+    #[cfg(feature = "one-shot")]
+    pub(crate) fn value_mut(&mut self) -> &mut T {
+        &mut self.value
     }
 
     /// Returns the claim for a store to reserve.

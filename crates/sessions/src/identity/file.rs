@@ -25,8 +25,14 @@ use crate::kek;
 
 const FILE_LEN_MAX: u64 = 128 * 1024;
 
-/// A text that is wiped from memory when dropped.
-struct Secret(Zeroizing<String>);
+/// A text of a key file that is wiped from memory when dropped.
+pub struct Secret(pub Zeroizing<String>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(redacted)")
+    }
+}
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -81,7 +87,7 @@ impl KeyFile {
         let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
         warn_of_readers(path);
         let fail = |what: String| ConfigError(format!("{}: {what}", path.display()));
-        let raw: RawFile = parse(&text).map_err(fail)?;
+        let raw: RawFile = parse_json(&text).map_err(fail)?;
         let entries = raw.keys.into_iter().enumerate();
         let entries = entries.map(|(index, key)| {
             let at = format!("keys[{index}] ({})", key.key_id.chars().take(32).collect::<String>());
@@ -123,7 +129,7 @@ impl KeyFile {
             root_public_key: self.root_public().map(|root| base64::encode(root)),
             signed_set: signed_set.map_err(|err| ConfigError(err.to_string()))?,
         };
-        text(&raw)
+        to_json(&raw)
     }
 }
 
@@ -180,7 +186,11 @@ fn point(es256: &dyn Es256, name: &str, text: &str) -> Result<[u8; P256_PUBLIC_L
     Ok(point)
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
+/// Parses the JSON of a file with secrets.
+///
+/// # Errors
+/// A text with the line and the column, and nothing of the input.
+pub fn parse_json<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
     // The library's message may quote its input, which may be a key; only the position is safe.
     serde_json::from_str(text).map_err(|err| match err.is_data() {
         true => {
@@ -190,7 +200,11 @@ fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
     })
 }
 
-fn text(raw: &impl Serialize) -> Result<Zeroizing<String>, ConfigError> {
+/// Writes the JSON of a file with secrets, with a line end.
+///
+/// # Errors
+/// [`ConfigError`], if a value cannot be written as JSON.
+pub fn to_json(raw: &impl Serialize) -> Result<Zeroizing<String>, ConfigError> {
     let text = serde_json::to_string_pretty(raw).map(Zeroizing::new).map_err(|err| ConfigError(err.to_string()))?;
     Ok(Zeroizing::new(format!("{}\n", *text)))
 }
@@ -219,7 +233,7 @@ impl Root {
             root_public_key: base64::encode(root.public()),
             root_private_key: Secret(Zeroizing::new(base64::encode(&document))),
         };
-        kek::write(path, &text(&raw)?, 0o600, |unfinished| std::fs::hard_link(unfinished, path))?;
+        kek::write(path, &to_json(&raw)?, 0o600, |unfinished| std::fs::hard_link(unfinished, path))?;
         Ok(root)
     }
 
@@ -231,7 +245,7 @@ impl Root {
         let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
         warn_of_readers(path);
         let fail = |what: &str| ConfigError(format!("{}: {what}", path.display()));
-        let raw: RawRoot = parse(&text).map_err(|what| fail(&what))?;
+        let raw: RawRoot = parse_json(&text).map_err(|what| fail(&what))?;
         let document = base64::decode(raw.root_private_key.0.as_bytes()).map(Zeroizing::new);
         let document = document.map_err(|_| fail("root_private_key: expected base64"))?;
         let pair =
@@ -247,6 +261,11 @@ impl Root {
     /// Returns the id of the root's key.
     pub fn id(&self, provider: &dyn Provider) -> KeyId {
         KeyId::of(provider, self.public())
+    }
+
+    /// Returns the key that signs.
+    pub fn key(&self) -> &dyn Es256Key {
+        self.pair.as_ref()
     }
 
     /// Signs a key set in place.

@@ -28,7 +28,7 @@ use sealway_runtime::clock::iso8601;
 use sealway_runtime::config::ConfigError;
 
 pub use document::Document;
-pub use file::{Root, parse_root_public};
+pub use file::{Root, Secret, parse_json, parse_root_public, to_json};
 pub use key_file::{Condition, KeyFile, KeyListing, Retirement};
 pub use signer::{BrokerAccess, SignError, Signer};
 pub use times::{parse_span, parse_time};

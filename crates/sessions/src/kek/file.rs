@@ -79,8 +79,11 @@ fn replace(provider: &'static dyn Provider, path: &Path, text: &str) -> Result<(
 }
 
 /// Writes a file with keys, first under another name: a crash half-way must not leave a file that looks like a key
-/// file.
-pub(crate) fn write(
+/// file. `place` moves the finished file to `path`.
+///
+/// # Errors
+/// [`ConfigError`], naming the file.
+pub fn write(
     path: &Path,
     text: &str,
     mode: u32,

@@ -27,8 +27,7 @@ use sealway_runtime::config::{ConfigError, read_bounded, readable_by_others};
 use zeroize::Zeroizing;
 
 pub use broker::BrokerKeys;
-pub(crate) use file::write;
-pub use file::{add, make_first};
+pub use file::{add, make_first, write};
 pub use moving::Moving;
 pub use wrap::{KeyWrap, UnauthenticatedUntil, WRAP_MAX, WrapError};
 pub(crate) use wrap::{mark, open_marks};
@@ -173,10 +172,10 @@ fn read(
 }
 
 /// Modification time, inode and length of a file: the time alone is too coarse for two changes in a row.
-pub(crate) type Version = (SystemTime, u64, u64);
+pub type Version = (SystemTime, u64, u64);
 
 /// Returns the version of a file; `None` if its metadata cannot be read.
-pub(crate) fn version(path: &Path) -> Option<Version> {
+pub fn version(path: &Path) -> Option<Version> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.ino(), meta.len()))
 }

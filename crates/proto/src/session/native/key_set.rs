@@ -144,6 +144,37 @@ pub enum KeySetFault {
     RootInvalid,
 }
 
+impl KeySetFault {
+    /// Checks the signature over a message by a pinned root.
+    pub(crate) fn check(
+        provider: &dyn Provider,
+        es256: &dyn Es256,
+        root: &[u8; P256_PUBLIC_LEN],
+        by: Option<&RootSignature>,
+        message: &[u8],
+    ) -> Result<(), KeySetFault> {
+        let by = by.ok_or(KeySetFault::Unsigned)?;
+        if by.key_id != KeyId::of(provider, root) {
+            return Err(KeySetFault::OtherRoot);
+        }
+        let root = es256.public(root).map_err(|_| KeySetFault::RootInvalid)?;
+        if root.verify(message, &by.signature) { Ok(()) } else { Err(KeySetFault::SignatureInvalid) }
+    }
+
+    /// Checks the times of a set that was issued, and expires, at these times.
+    pub(crate) fn check_times(
+        (issued_ms, expires_ms): (u64, u64),
+        now_ms: u64,
+        last_issued_ms: u64,
+    ) -> Result<(), KeySetFault> {
+        match () {
+            () if now_ms >= expires_ms => Err(KeySetFault::Expired),
+            () if issued_ms < last_issued_ms => Err(KeySetFault::RolledBack),
+            () => Ok(()),
+        }
+    }
+}
+
 /// A service's identity keys, as published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySet {
@@ -198,21 +229,7 @@ impl KeySet {
             }
             keys.push(key);
         }
-        let text = |name| match set.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(Error::FieldInvalid(name)),
-        };
-        let root = match (text("root_key_id")?, text("root_signature")?) {
-            (Some(key_id), Some(signature)) => {
-                let key_id = KeyId::parse(key_id).map_err(|_| Error::FieldInvalid("root_key_id"))?;
-                let signature = base64::decode_array(signature).map_err(|_| Error::FieldInvalid("root_signature"))?;
-                Some(RootSignature { key_id, signature })
-            }
-            (None, None) => None,
-            (None, Some(_)) => return Err(Error::FieldInvalid("root_key_id")),
-            (Some(_), None) => return Err(Error::FieldInvalid("root_signature")),
-        };
+        let root = root_of(&set)?;
         Ok(KeySet { issued_ms: time(&set, "issued_ms")?, expires_ms: time(&set, "expires_ms")?, keys, root })
     }
 
@@ -247,21 +264,8 @@ impl KeySet {
         now_ms: u64,
         last_issued_ms: u64,
     ) -> Result<(), KeySetFault> {
-        let by = self.root.as_ref().ok_or(KeySetFault::Unsigned)?;
-        if by.key_id != KeyId::of(provider, root) {
-            return Err(KeySetFault::OtherRoot);
-        }
-        let root = es256.public(root).map_err(|_| KeySetFault::RootInvalid)?;
-        if !root.verify(&self.signed_message(provider), &by.signature) {
-            return Err(KeySetFault::SignatureInvalid);
-        }
-        if now_ms >= self.expires_ms {
-            return Err(KeySetFault::Expired);
-        }
-        if self.issued_ms < last_issued_ms {
-            return Err(KeySetFault::RolledBack);
-        }
-        Ok(())
+        KeySetFault::check(provider, es256, root, self.root.as_ref(), &self.signed_message(provider))?;
+        KeySetFault::check_times((self.issued_ms, self.expires_ms), now_ms, last_issued_ms)
     }
 
     /// Returns the key of this id, if it may have signed an init's answer with this `server_time_ms`: for a client that pins
@@ -297,7 +301,26 @@ fn parse_key(provider: &dyn Provider, key: &Value) -> Result<IdentityKey, Error>
     if KeyId::parse(text("key_id")?)? == own.key_id { Ok(own) } else { Err(Error::FieldInvalid("key_id")) }
 }
 
-fn time(object: &Value, name: &'static str) -> Result<u64, Error> {
+/// Parses the signature of a root; both members or neither.
+pub(crate) fn root_of(set: &Value) -> Result<Option<RootSignature>, Error> {
+    let text = |name| match set.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Error::FieldInvalid(name)),
+    };
+    match (text("root_key_id")?, text("root_signature")?) {
+        (Some(key_id), Some(signature)) => {
+            let key_id = KeyId::parse(key_id).map_err(|_| Error::FieldInvalid("root_key_id"))?;
+            let signature = base64::decode_array(signature).map_err(|_| Error::FieldInvalid("root_signature"))?;
+            Ok(Some(RootSignature { key_id, signature }))
+        }
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(Error::FieldInvalid("root_key_id")),
+        (Some(_), None) => Err(Error::FieldInvalid("root_signature")),
+    }
+}
+
+pub(crate) fn time(object: &Value, name: &'static str) -> Result<u64, Error> {
     object.get(name).and_then(Value::as_u64).filter(|ms| *ms <= TIME_MS_MAX).ok_or(Error::FieldInvalid(name))
 }
 

@@ -294,7 +294,7 @@ impl Store for Postgres {
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         let lost_ms = self.take(claim).await?;
         self.lost_ms.fetch_max(lost_ms, Ordering::Relaxed);
-        if claim.stamp_ms() > lost_ms {
+        if claim.earliest_ms() > lost_ms {
             return Ok(Fresh::reserved(claim));
         }
         Err(match self.clock.now_ms() > lost_ms {

@@ -1,0 +1,99 @@
+//! Section `one_shot:` of the configuration, and `ehbp:` of a route.
+
+use std::path::Path;
+
+use sealway_runtime::config::{FilePath, Flag, Number, Problems};
+use serde::{Deserialize, Serialize};
+
+use crate::one_shot::{EhbpPolicy, OneShotFiles, PskFiles, Unsealed};
+
+/// Section `one_shot:` as written in the configuration file.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawOneShot {
+    /// The key file, which `sealway one-shot-keys` makes. It is read again when it changes.
+    keys: Option<FilePath>,
+    /// Pre-shared keys of clients of wire 4.
+    psk: Option<RawPsk>,
+    /// Time for which clients keep the keys that they fetched. A key that follows another is published as long before it is preferred.
+    max_age_sec: Number<u64, 3600, 60, 604_800>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawPsk {
+    /// The secret that all pre-shared keys are derived of: 32 bytes in base64.
+    /// - default: required
+    master: FilePath,
+    /// Names of pre-shared keys that are accepted no longer, one a line; `#` and a blank begin a comment.
+    revoked: Option<FilePath>,
+}
+
+/// Checks section `one_shot:`.
+pub(super) fn resolve(raw: &RawOneShot, file: Option<&Path>, problems: &mut Problems) -> OneShotFiles {
+    OneShotFiles {
+        keys: raw.keys.as_ref().map(|keys| problems.file("one_shot.keys", file, keys)),
+        psk: raw.psk.as_ref().map(|psk| PskFiles {
+            master: problems.file("one_shot.psk.master", file, &psk.master),
+            revoked: psk.revoked.as_ref().map(|revoked| problems.file("one_shot.psk.revoked", file, revoked)),
+        }),
+        max_age_ms: raw.max_age_sec.check("one_shot.max_age_sec", problems) * 1000,
+        makes_ehbp_keys: false,
+    }
+}
+
+impl OneShotFiles {
+    /// Returns the settings for a start over a store of this kind, which keeps claims. `claims` has the settings of the routes that make
+    /// claims which live as long as a key.
+    ///
+    /// # Errors
+    /// A sentence with the setting of a route whose claims the store may lose before its key is over.
+    pub(super) fn over(&self, kind: &str, mut claims: impl Iterator<Item = String>) -> Result<OneShotFiles, String> {
+        let makes_ehbp_keys = match (kind, claims.next()) {
+            ("embedded" | "postgres" | "tiered", _) | (_, None) => false,
+            ("memory", Some(_)) => true,
+            (kind, Some(setting)) => {
+                return Err(format!(
+                    "{setting}: claim needs a store that keeps claims for days: sessions.store with file: or postgres:, and not {kind} alone"
+                ));
+            }
+        };
+        Ok(OneShotFiles { makes_ehbp_keys, ..self.clone() })
+    }
+}
+
+/// Section `ehbp:` of a route as written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawEhbp {
+    /// Requests without a seal: `refuse` answers 400; `bodyless` passes those without a body, which the protocol never seals, such as
+    /// GET; `pass` passes all.
+    /// - default: `refuse`
+    unsealed: Option<Unsealed>,
+    /// Sends a request's body to the service as it arrives, after its first frame has opened. Otherwise the service receives it when
+    /// all of it has opened.
+    stream: Flag<false>,
+    /// `claim`: a request that came before is rejected, for the whole life of its key. `off`: the protocol's own level, which has no
+    /// protection against replays; for services that do not mind.
+    /// - default: `claim`
+    replay: Option<RawReplays>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum RawReplays {
+    Claim,
+    // Some YAML readers treat a bare `off` as a boolean.
+    #[serde(alias = "false")]
+    Off,
+}
+
+/// Checks `ehbp:` of a route.
+pub(super) fn resolve_ehbp(raw: Option<&RawEhbp>) -> EhbpPolicy {
+    let raw = raw.cloned().unwrap_or_default();
+    EhbpPolicy {
+        unsealed: raw.unsealed.unwrap_or_default(),
+        streams: raw.stream.get(),
+        refuses_replays: raw.replay.unwrap_or(RawReplays::Claim) == RawReplays::Claim,
+    }
+}

@@ -1,0 +1,53 @@
+//! The endpoints at which a gateway publishes its keys.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, StatusCode};
+use sealway_proto::one_shot::key_document::KEY_DOCUMENT_PATH;
+use sealway_runtime::http::{Body, full};
+use sealway_sessions::answer::{busy, plain_error};
+
+use super::LiveKeys;
+
+/// The media type of key configurations (RFC 9458 section 3.2).
+const OHTTP_KEYS: HeaderValue = HeaderValue::from_static("application/ohttp-keys");
+
+/// A document with public keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Document {
+    /// The configuration of the preferred key of EHBP.
+    Ehbp,
+    /// The key document of wire 4.
+    Hpke,
+}
+
+impl Document {
+    /// Returns the path, below the root of the origin.
+    pub fn path(self) -> &'static str {
+        match self {
+            Document::Ehbp => "/.well-known/hpke-keys",
+            Document::Hpke => KEY_DOCUMENT_PATH,
+        }
+    }
+
+    /// Answers a request for the document.
+    pub(crate) fn answer(self, keys: &LiveKeys, method: &Method, now_ms: u64) -> Response<Body> {
+        if *method != Method::GET && *method != Method::HEAD {
+            let mut refused = plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return refused;
+        }
+        let (content_type, document) = match self {
+            Document::Ehbp => (OHTTP_KEYS, keys.ehbp_config(now_ms)),
+            Document::Hpke => (HeaderValue::from_static("application/json"), Some(keys.hpke_document(now_ms))),
+        };
+        document.map_or_else(busy, |document| published(content_type, document))
+    }
+}
+
+fn published(content_type: HeaderValue, document: Bytes) -> Response<Body> {
+    let mut answer = Response::new(full(document));
+    answer.headers_mut().insert(CONTENT_TYPE, content_type);
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    answer
+}

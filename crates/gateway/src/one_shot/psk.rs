@@ -1,0 +1,142 @@
+//! Pre-shared keys of wire 4: all derived from one master, but for a list of those that are revoked.
+// SPEC one-shot.md#pre-shared-keys
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use sealway_proto::crypto::Provider;
+use sealway_proto::limits::KEY_LEN;
+use sealway_proto::wire::base64;
+use sealway_runtime::config::{ConfigError, read_bounded, read_secret, readable_by_others};
+use zeroize::Zeroizing;
+
+/// Longest name of a pre-shared key, in bytes.
+const ID_LEN_MAX: usize = 64;
+/// Longest list of revoked names, in bytes.
+const REVOKED_LEN_MAX: u64 = 4 * 1024 * 1024;
+/// What a key is derived for.
+const LABEL: &[u8] = b"sealway/4 psk";
+
+/// The files of pre-shared keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PskFiles {
+    /// 32 bytes in base64.
+    pub master: PathBuf,
+    /// A name a line.
+    pub revoked: Option<PathBuf>,
+}
+
+/// A pre-shared key for one name.
+pub struct Psk {
+    /// The key. For a revoked name it is derived from a secret that no client has, at the same cost.
+    pub key: Zeroizing<[u8; KEY_LEN]>,
+    /// False if the name is revoked: no message opens with the key.
+    pub is_accepted: bool,
+}
+
+/// The master of all pre-shared keys, and the revoked names.
+pub struct Psks {
+    master: Zeroizing<[u8; KEY_LEN]>,
+    decoy: Zeroizing<[u8; KEY_LEN]>,
+    revoked: HashSet<String>,
+}
+
+impl Psks {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// The setting below `one_shot.psk`, and what is wrong with its file; never its content.
+    pub(super) fn read(provider: &dyn Provider, files: &PskFiles) -> Result<Psks, (&'static str, ConfigError)> {
+        let master = read_master(&files.master).map_err(|err| ("master", err))?;
+        let revoked = files.revoked.as_deref().map(read_revoked).transpose().map_err(|err| ("revoked", err))?;
+        let mut decoy = Zeroizing::new([0; KEY_LEN]);
+        provider.fill_random(decoy.as_mut_slice()).map_err(|err| ("master", ConfigError(err.to_string())))?;
+        Ok(Psks { master, decoy, revoked: revoked.unwrap_or_default() })
+    }
+
+    /// Derives the key of a name.
+    ///
+    /// # Errors
+    /// [`sealway_proto::Error::Provider`].
+    pub fn get(&self, provider: &dyn Provider, id: &str) -> Result<Psk, sealway_proto::Error> {
+        let is_accepted = !self.revoked.contains(id);
+        let secret = if is_accepted { &self.master } else { &self.decoy };
+        Ok(Psk { key: provider.hkdf_sha256(id.as_bytes(), secret.as_slice(), &[LABEL])?, is_accepted })
+    }
+
+    /// Returns whether messages under the key of this name are accepted now.
+    pub fn is_accepted(&self, id: &str) -> bool {
+        !self.revoked.contains(id)
+    }
+}
+
+impl fmt::Debug for Psks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Psks").field("revoked", &self.revoked.len()).finish_non_exhaustive()
+    }
+}
+
+fn read_master(path: &Path) -> Result<Zeroizing<[u8; KEY_LEN]>, ConfigError> {
+    let text = Zeroizing::new(read_secret(path)?);
+    if let Some(warning) = readable_by_others(path) {
+        tracing::warn!("the master of pre-shared keys: {warning}");
+    }
+    let master = base64::decode_array(&text).map(Zeroizing::new);
+    master.map_err(|_| ConfigError(format!("{}: expected {KEY_LEN} bytes in base64", path.display())))
+}
+
+/// Reads a list of names, one a line. Empty lines and those that begin with `#` and a blank are skipped.
+fn read_revoked(path: &Path) -> Result<HashSet<String>, ConfigError> {
+    let text = read_bounded(path, REVOKED_LEN_MAX)?;
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let names = lines.filter(|(_, name)| !name.is_empty() && *name != "#" && !name.starts_with("# "));
+    let checked = names.map(|(line, name)| {
+        let is_name = name.len() <= ID_LEN_MAX && name.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
+        let wrong = || {
+            ConfigError(format!(
+                "{}:{line}: expected the name of a pre-shared key, 1 to {ID_LEN_MAX} visible ASCII characters",
+                path.display()
+            ))
+        };
+        is_name.then(|| name.to_owned()).ok_or_else(wrong)
+    });
+    checked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use sealway_proto::crypto::default_provider;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_the_spec_and_a_revoked_name_has_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = PskFiles { master: folder.path().join("master"), revoked: Some(folder.path().join("revoked.txt")) };
+        std::fs::write(&files.master, base64::encode(&[7; 32])).unwrap();
+        std::fs::write(files.revoked.as_ref().unwrap(), "# gone\n\nmallory\n").unwrap();
+        let psks = Psks::read(default_provider(), &files).unwrap();
+        let expected = default_provider().hkdf_sha256(b"alice", &[7; 32], &[b"sealway/4 psk"]).unwrap();
+        let alice = psks.get(default_provider(), "alice").unwrap();
+        assert!(alice.is_accepted && *alice.key == *expected);
+        let mallory = psks.get(default_provider(), "mallory").unwrap();
+        let derived = default_provider().hkdf_sha256(b"mallory", &[7; 32], &[b"sealway/4 psk"]).unwrap();
+        assert!(!mallory.is_accepted && *mallory.key != *derived && !psks.is_accepted("mallory"));
+        assert!(!format!("{psks:?}").contains("7, 7"));
+    }
+
+    #[test]
+    fn a_bad_line_is_named_and_no_secret_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = PskFiles { master: folder.path().join("master"), revoked: Some(folder.path().join("revoked")) };
+        std::fs::write(&files.master, "c2hvcnQ=").unwrap();
+        let (setting, err) = Psks::read(default_provider(), &files).unwrap_err();
+        assert_eq!(setting, "master");
+        assert!(err.0.contains("expected 32 bytes") && !err.0.contains("c2hvcnQ"), "{err}");
+        std::fs::write(&files.master, base64::encode(&[7; 32])).unwrap();
+        std::fs::write(files.revoked.as_ref().unwrap(), "a\nb c\n").unwrap();
+        let (setting, err) = Psks::read(default_provider(), &files).unwrap_err();
+        assert!(setting == "revoked" && err.0.contains("revoked:2:"), "{err}");
+    }
+}

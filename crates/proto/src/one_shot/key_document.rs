@@ -1,0 +1,168 @@
+//! The key document of wire 4: the key configurations that a service publishes, their times, and the signature of a root.
+// SPEC one-shot.md#the-key-document
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::Value;
+
+use super::{KeyConfig, KeyConfigError};
+use crate::crypto::agreement::AgreementProvider;
+use crate::crypto::es256::{Es256, Es256Key};
+use crate::error::Error;
+use crate::limits::P256_PUBLIC_LEN;
+use crate::session::native::key_set::{KEY_SET_LEN_MAX, KEYS_MAX, TIME_MS_MAX, root_of, time};
+use crate::session::native::{Fields, KeyId, KeySetFault, RootSignature};
+use crate::wire::base64;
+
+/// The path at which a service publishes its document.
+pub const KEY_DOCUMENT_PATH: &str = "/.well-known/sealway-hpke-keys";
+/// Prefix of the hash that a root signs, so that its signature is valid for nothing else.
+const ROOT_LABEL: &[u8] = b"sealway/4 keys";
+
+/// A key configuration in a document, and its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentKey {
+    /// The key configuration, encoded. Its KEM may be one that this build lacks.
+    pub config: Vec<u8>,
+    /// Clients use the key, and servers accept it, from this time on, in Unix milliseconds.
+    pub not_before_ms: u64,
+    /// Clients use the key until before this time.
+    pub use_until_ms: u64,
+    /// Servers accept the key until before this time.
+    pub not_after_ms: u64,
+}
+
+impl DocumentKey {
+    /// Returns whether a client may use the key.
+    pub fn is_in_use(&self, now_ms: u64) -> bool {
+        self.not_before_ms <= now_ms && now_ms < self.use_until_ms
+    }
+
+    fn signed_part(&self) -> Fields {
+        let fields = Fields::new().field(&self.config).number(self.not_before_ms);
+        fields.number(self.use_until_ms).number(self.not_after_ms)
+    }
+
+    /// Checks the order and the bounds of the times.
+    fn check_times(&self) -> Result<(), Error> {
+        let times = [self.not_before_ms, self.use_until_ms, self.not_after_ms, TIME_MS_MAX];
+        if times.is_sorted() { Ok(()) } else { Err(Error::FieldInvalid("use_until_ms")) }
+    }
+}
+
+/// The keys of a service for wire 4, as published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyDocument {
+    /// Time of issue, in Unix milliseconds.
+    pub issued_ms: u64,
+    /// Time from which on the document is expired, in Unix milliseconds.
+    pub expires_ms: u64,
+    /// At most 16 keys, the one that the service prefers first.
+    pub keys: Vec<DocumentKey>,
+    /// The signature of a root over all of the above.
+    pub root: Option<RootSignature>,
+}
+
+impl KeyDocument {
+    /// Encodes the JSON text.
+    pub fn encode(&self) -> String {
+        // No member needs escaping: numbers, hexadecimal and base64.
+        let mut text = format!(r#"{{"issued_ms":{},"expires_ms":{},"keys":["#, self.issued_ms, self.expires_ms);
+        for (index, key) in self.keys.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let config = base64::encode(&key.config);
+            text.push_str(&format!(
+                r#"{comma}{{"config":"{config}","not_before_ms":{},"use_until_ms":{},"not_after_ms":{}}}"#,
+                key.not_before_ms, key.use_until_ms, key.not_after_ms
+            ));
+        }
+        text.push(']');
+        if let Some(root) = &self.root {
+            let signature = base64::encode(&root.signature);
+            text.push_str(&format!(r#","root_key_id":"{}","root_signature":"{signature}""#, root.key_id));
+        }
+        text.push('}');
+        text
+    }
+
+    /// Parses the JSON text. Unknown members are ignored, `null` counts as absent. A key of a KEM that this build lacks stays in the
+    /// document, since the root's signature covers it; a malformed one, or one that occurs twice, rejects the whole. Nothing is
+    /// verified yet.
+    ///
+    /// # Errors
+    /// [`Error::BodyTooLarge`], [`Error::JsonInvalid`], [`Error::FieldInvalid`].
+    pub fn parse(provider: &dyn AgreementProvider, bytes: &[u8]) -> Result<KeyDocument, Error> {
+        if bytes.len() > KEY_SET_LEN_MAX {
+            return Err(Error::BodyTooLarge);
+        }
+        let document: Value = serde_json::from_slice(bytes).map_err(|_| Error::JsonInvalid)?;
+        let listed = document.get("keys").and_then(Value::as_array).filter(|keys| keys.len() <= KEYS_MAX);
+        let mut keys: Vec<DocumentKey> = Vec::new();
+        for listed in listed.ok_or(Error::FieldInvalid("keys"))? {
+            let key = parse_key(provider, listed)?;
+            if keys.iter().any(|known| known.config == key.config) {
+                return Err(Error::FieldInvalid("config"));
+            }
+            keys.push(key);
+        }
+        let root = root_of(&document)?;
+        let (issued_ms, expires_ms) = (time(&document, "issued_ms")?, time(&document, "expires_ms")?);
+        Ok(KeyDocument { issued_ms, expires_ms, keys, root })
+    }
+
+    /// Returns the message that a root signs.
+    fn signed_message(&self, provider: &dyn AgreementProvider) -> Vec<u8> {
+        let keys = self.keys.iter().map(DocumentKey::signed_part);
+        let fields = Fields::new().number(self.issued_ms).number(self.expires_ms).list(keys);
+        let mut message = ROOT_LABEL.to_vec();
+        message.extend_from_slice(&provider.sha256(&[fields.as_bytes()]));
+        message
+    }
+
+    /// Signs the document with a root, and replaces any signature before.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    pub fn sign(&mut self, provider: &dyn AgreementProvider, root: &dyn Es256Key) -> Result<(), Error> {
+        let signature = root.sign(&self.signed_message(provider))?;
+        self.root = Some(RootSignature { key_id: KeyId::of(provider, root.public()), signature });
+        Ok(())
+    }
+
+    /// Verifies the document for a client that pins `root`. `last_issued_ms` is that of the document accepted last, 0 for none.
+    ///
+    /// # Errors
+    /// [`KeySetFault`], by the first check that fails.
+    pub fn verify(
+        &self,
+        provider: &dyn AgreementProvider,
+        es256: &dyn Es256,
+        root: &[u8; P256_PUBLIC_LEN],
+        now_ms: u64,
+        last_issued_ms: u64,
+    ) -> Result<(), KeySetFault> {
+        let message = self.signed_message(provider);
+        KeySetFault::check(provider, es256, root, self.root.as_ref(), &message)?;
+        KeySetFault::check_times((self.issued_ms, self.expires_ms), now_ms, last_issued_ms)
+    }
+}
+
+fn parse_key(provider: &dyn AgreementProvider, key: &Value) -> Result<DocumentKey, Error> {
+    let config = key.get("config").and_then(Value::as_str).ok_or(Error::FieldInvalid("config"))?;
+    let config = base64::decode(config.as_bytes()).map_err(|_| Error::FieldInvalid("config"))?;
+    match KeyConfig::decode(provider, &config) {
+        Ok(known) if known.pairs().len() != 1 => return Err(Error::FieldInvalid("config")),
+        Ok(_) | Err(KeyConfigError::UnknownKem(_)) => {}
+        Err(_) => return Err(Error::FieldInvalid("config")),
+    }
+    let key = DocumentKey {
+        config,
+        not_before_ms: time(key, "not_before_ms")?,
+        use_until_ms: time(key, "use_until_ms")?,
+        not_after_ms: time(key, "not_after_ms")?,
+    };
+    key.check_times()?;
+    Ok(key)
+}
