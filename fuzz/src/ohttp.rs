@@ -20,8 +20,7 @@ pub fn ohttp(data: &[u8]) {
     let header = Header::take(&mut &HEADER[..]).expect("seven bytes");
     let suite = header.suite_of(&config).expect("the suite is published");
     let form = if flags & 1 == 0 { Form::Whole } else { Form::Chunked };
-    let label: &[u8] =
-        if form == Form::Whole { b"message/bhttp request" } else { b"message/bhttp chunked request" };
+    let label: &[u8] = if form == Form::Whole { b"message/bhttp request" } else { b"message/bhttp chunked request" };
     let info = [label, &[0], &HEADER].concat();
     let sender = setup_sender_with(provider, suite, key.public_key(), &info, None, &[3; 32]);
     let (enc, mut context) = sender.expect("the key is of the suite");

@@ -15,9 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
 use super::mle::{self, RawMle, RawMleKey};
+use super::ohttp::{self, RawOhttp, RawRole};
 use super::one_shot::{RawEhbp, resolve_ehbp};
 use super::{OneOrMany, RawUpstream};
 use crate::mle::KeyFiles;
+use crate::ohttp::{GatewayPolicy, RelayPolicy};
 use crate::one_shot::Document;
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealing};
@@ -52,6 +54,10 @@ pub struct RawRoute {
     /// Name of the upstream that answers.
     /// - default: –
     upstream: Option<String>,
+    /// A gateway or a relay of Oblivious HTTP (RFC 9458).
+    /// - type: section
+    /// - default: –
+    pub(super) ohttp: Option<RawOhttp>,
     /// Time that a request waits first.
     delay_ms: Number<u64, 0, 0, DELAY_MS_MAX>,
     /// `required`: every request is sealed. `optional`: requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
@@ -168,6 +174,21 @@ pub(super) enum CheckedAction {
     Standalone(Standalone),
     /// Name of the upstream, and the route's settings for it.
     Forward(String, Box<ForwardPolicy>),
+    /// A gateway of Oblivious HTTP.
+    Ohttp(GatewayPolicy),
+    /// A relay of Oblivious HTTP: the name of the upstream, and the route's settings.
+    OhttpRelay(String, Box<ForwardPolicy>, RelayPolicy),
+}
+
+impl CheckedAction {
+    /// Returns the documents that publish the keys of the route.
+    pub(super) fn documents(&self) -> Vec<Document> {
+        match self {
+            CheckedAction::Forward(_, policy) => policy.sealed.document().into_iter().collect(),
+            CheckedAction::Ohttp(_) => vec![Document::OhttpList, Document::OhttpConfig],
+            CheckedAction::Sessions | CheckedAction::Standalone(_) | CheckedAction::OhttpRelay(..) => Vec::new(),
+        }
+    }
 }
 
 /// Checks `routes[index]`; `None` if it has no valid action.
@@ -183,6 +204,9 @@ pub(super) fn resolve(
     let matcher = resolve_matcher(&at, &raw.matcher, listeners, problems);
     let delay = raw.delay_ms.millis(&format!("{at}.delay_ms"), problems);
     let action = match (&raw.sessions, raw.standalone, &raw.upstream) {
+        (None, None, upstream) if raw.ohttp.is_some() => {
+            resolve_ohttp(index, raw, upstream.as_ref(), upstreams, problems)
+        }
         (Some(_), None, None) => Some(CheckedAction::Sessions),
         (None, Some(standalone), None) => Some(CheckedAction::Standalone(standalone)),
         (None, None, Some(upstream)) => {
@@ -207,7 +231,7 @@ pub(super) fn resolve(
             Some(CheckedAction::Forward(upstream.clone(), Box::new(policy)))
         }
         _ => {
-            problems.add(&at, "expected one of: sessions: {}, an upstream, or standalone");
+            problems.add(&at, "expected one of: sessions: {}, an upstream, ohttp, or standalone");
             None
         }
     };
@@ -228,13 +252,48 @@ pub(super) fn resolve(
     Some(CheckedRoute { index, name, matcher, delay, action: action? })
 }
 
+/// Checks a route of Oblivious HTTP.
+fn resolve_ohttp(
+    index: usize,
+    raw: &RawRoute,
+    upstream: Option<&String>,
+    upstreams: &BTreeMap<String, RawUpstream>,
+    problems: &mut Problems,
+) -> Option<CheckedAction> {
+    let at = format!("routes[{index}]");
+    let ohttp = raw.ohttp.as_ref()?;
+    match (ohttp.role, upstream) {
+        (RawRole::Gateway, None) => {
+            Some(CheckedAction::Ohttp(ohttp::resolve_gateway(index, ohttp, upstreams, problems)))
+        }
+        (RawRole::Gateway, Some(_)) => {
+            problems.add(format!("{at}.upstream"), "role: gateway has the upstreams of ohttp.targets");
+            None
+        }
+        (RawRole::Relay, None) => {
+            problems.add(format!("{at}.upstream"), "expected the upstream of the gateway that the relay is for");
+            None
+        }
+        (RawRole::Relay, Some(upstream)) => {
+            if !upstreams.contains_key(upstream) {
+                problems.add(format!("{at}.upstream"), format!("no upstream is named \"{upstream}\""));
+            }
+            for name in raw.settings_of_upstreams() {
+                if !["body_max", "uploads_max", "body_rate_min_bytes_per_sec"].contains(&name) {
+                    problems.add(format!("{at}.{name}"), "a relay adds and passes on nothing; leave it out");
+                }
+            }
+            let policy = resolve_forward(index, raw, problems);
+            let relay = ohttp::resolve_relay(index, ohttp, policy.body_max, problems)?;
+            Some(CheckedAction::OhttpRelay(upstream.clone(), Box::new(policy), relay))
+        }
+    }
+}
+
 /// Reports routes on a path at which the gateway publishes keys for other routes.
 pub(super) fn check_documents(routes: &[CheckedRoute], problems: &mut Problems) {
     for CheckedRoute { index, matcher, .. } in routes {
-        let documents = routes.iter().filter_map(|route| match &route.action {
-            CheckedAction::Forward(_, policy) => policy.sealed.document(),
-            CheckedAction::Sessions | CheckedAction::Standalone(_) => None,
-        });
+        let documents = routes.iter().flat_map(|route| route.action.documents());
         let is_exact = |path: &str| matcher.patterns.iter().any(|own| !own.is_prefix() && own.path() == path);
         if let Some(path) = documents.map(Document::path).find(|path| is_exact(path)) {
             let why = format!("{path} is the gateway's own, which publishes keys there");
@@ -395,7 +454,7 @@ fn upgrade_protocol(name: &str) -> Result<String, String> {
 }
 
 /// True if the text can be the path of a request.
-fn is_path(text: &str) -> bool {
+pub(super) fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.contains(['?', '#']) && text.parse::<PathAndQuery>().is_ok()
 }
 
