@@ -5,6 +5,9 @@
 
 mod admin;
 mod dashboard;
+mod ehbp;
+mod ehbp_clients;
+mod ehbp_guide;
 mod h2spec;
 mod hand_over;
 mod http1_corpus;

@@ -14,7 +14,7 @@ use crate::ohttp::{Setup, config, make_keys, message};
 /// A chunk: plaintext, and whether it is sealed and written as the last one.
 type Chunk<'a> = (&'a [u8], bool, bool);
 
-/// One request in chunks.
+/// A client with one request in chunks.
 struct Client {
     context: Context<Sender>,
     enc: Vec<u8>,

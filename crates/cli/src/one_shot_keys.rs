@@ -25,14 +25,14 @@ pub(crate) enum OneShotKeysAction {
         #[command(flatten)]
         life: Life,
     },
-    /// List the keys of a key file, with their names and times
+    /// List the keys of a key file with their names and times
     List {
-        /// The key file
+        /// The key file of one-shot modes
         file: PathBuf,
     },
-    /// End a key
+    /// End the publication of a key, and then its acceptance
     Retire {
-        /// The key file
+        /// The key file of one-shot modes
         file: PathBuf,
         /// The key's name, as list prints it
         name: String,
@@ -86,7 +86,7 @@ pub(crate) enum OneShotKeysAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct KeyForm {
-    /// The mode
+    /// The mode that the key is for
     #[arg(long = "use", value_enum)]
     purpose: Use,
     /// The KEM: x25519, p256, x-wing, mlkem768-p256 or mlkem768; by default x25519, and x-wing of use hpke

@@ -11,7 +11,7 @@ use sealway_exchange::KeptAnswers;
 
 use crate::mle::{Mle, MlePolicy};
 use crate::ohttp;
-use crate::one_shot::{Document, EhbpPolicy, Unsealed};
+use crate::one_shot::{ClearRequests, Document, EhbpPolicy};
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
 use crate::upstream::Upstream;
@@ -281,7 +281,7 @@ impl Route {
             Action::Forward(forward) => match forward.policy.sealed {
                 Sealing::Required => routes::SealMode::Required,
                 Sealing::Optional => routes::SealMode::Optional,
-                Sealing::Ehbp if forward.policy.ehbp.unsealed == Unsealed::Pass => routes::SealMode::Optional,
+                Sealing::Ehbp if forward.policy.ehbp.unsealed == ClearRequests::Pass => routes::SealMode::Optional,
                 Sealing::Ehbp => routes::SealMode::Required,
                 Sealing::Off => routes::SealMode::Off,
             },

@@ -85,7 +85,7 @@ pub enum OhttpError {
     /// The request ends within its header, `enc` or the tag.
     #[error("encapsulated request ends too early")]
     Truncated,
-    /// Header, key and ciphertext do not belong together; the cause is not told.
+    /// Header, key and ciphertext do not belong together, whatever the cause.
     #[error("encapsulated request does not open with a live key")]
     Key,
     /// A later chunk is empty, does not open, or follows the last one.

@@ -44,7 +44,7 @@ use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::mle::{KeyFiles, KeyRing, Mle};
 use crate::ohttp::{self as oblivious, Relay, Targets};
-use crate::one_shot::{LiveKeys, OneShotFiles};
+use crate::one_shot::{LiveKeys, OneShotFiles, Purpose};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
@@ -127,7 +127,7 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
             routes::resolve(index, route, &listeners, (raw.upstreams, raw.mle_keys), (&mle_keys, raw.file), problems)
         })
         .collect();
-    routes::check_documents(&routes, problems);
+    one_shot::check_documents(&routes, problems);
     let one_shot = one_shot::resolve(raw.one_shot, raw.file, problems);
     ohttp::check_routes(raw.routes, one_shot.keys.is_some(), problems);
     let cors = cors::resolve(raw.cors, problems);
@@ -244,7 +244,16 @@ impl GatewayConfig {
             return Ok(same.clone());
         }
         let keys = LiveKeys::load(authority.provider(), files, clock.now_ms());
-        keys.map(Arc::new).map_err(|(setting, why)| format!("{setting}: {why}"))
+        let keys = keys.map_err(|(setting, why)| format!("{setting}: {why}"))?;
+        if let Some(policy) = self.policies().find(|policy| policy.sealed == Sealing::Ehbp)
+            && !keys.has(Purpose::Ehbp)
+        {
+            let route = policy.route;
+            return Err(format!(
+                "one_shot.keys: there is no key of use ehbp, which routes[{route}] needs; sealway one-shot-keys add FILE --use ehbp makes one"
+            ));
+        }
+        Ok(Arc::new(keys))
     }
 
     /// Returns the routes at which keys are published: one for each document, and each pair of listeners and hosts with a route that

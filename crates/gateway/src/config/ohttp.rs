@@ -1,4 +1,4 @@
-//! `ohttp:` of a route.
+//! Section `ohttp:` of a route.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use sealway_runtime::config::{Flag, Number, Problems};
 use serde::{Deserialize, Serialize};
 
 use super::RawUpstream;
-use super::routes::{RawRoute, SEALED_BODY_MAX};
+use super::routes::{CheckedAction, RawRoute, SEALED_BODY_MAX, resolve_forward};
 use crate::ohttp::{DateRule, GatewayPolicy, RelayPolicy, Target};
 
 const MIB: u64 = 1024 * 1024;
@@ -18,7 +18,7 @@ pub(super) struct RawOhttp {
     /// `gateway` opens requests for its targets, without an upstream of its own; `relay` passes messages on to the one gateway
     /// behind `upstream`.
     /// - default: required
-    pub(super) role: RawRole,
+    role: RawRole,
     /// Of a gateway: each origin that requests may name, `HOST` or `HOST:PORT` of `https`, and the upstream that serves it.
     /// - type: origins to upstreams
     targets: Option<BTreeMap<String, String>>,
@@ -37,20 +37,56 @@ pub(super) struct RawOhttp {
     /// Of a relay: the path of the gateway at `upstream`.
     /// - type: path of a URL
     gateway_path: Option<String>,
-    /// Of a relay: allows a gateway in the same configuration. Whoever runs both sees who asks and what: for test rigs.
-    pub(super) allow_same_operator: Flag<false>,
+    /// Of a relay: allows a gateway in the same configuration. One operator of both sees who asks and what: for test rigs.
+    allow_same_operator: Flag<false>,
 }
 
 /// The role of a route in Oblivious HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum RawRole {
+enum RawRole {
     Gateway,
     Relay,
 }
 
+/// Checks a route of Oblivious HTTP.
+pub(super) fn resolve(
+    index: usize,
+    raw: &RawRoute,
+    upstream: Option<&String>,
+    upstreams: &BTreeMap<String, RawUpstream>,
+    problems: &mut Problems,
+) -> Option<CheckedAction> {
+    let at = format!("routes[{index}]");
+    let ohttp = raw.ohttp.as_ref()?;
+    match (ohttp.role, upstream) {
+        (RawRole::Gateway, None) => Some(CheckedAction::Ohttp(resolve_gateway(index, ohttp, upstreams, problems))),
+        (RawRole::Gateway, Some(_)) => {
+            problems.add(format!("{at}.upstream"), "role: gateway has the upstreams of ohttp.targets");
+            None
+        }
+        (RawRole::Relay, None) => {
+            problems.add(format!("{at}.upstream"), "expected the upstream of the gateway that the relay is for");
+            None
+        }
+        (RawRole::Relay, Some(upstream)) => {
+            if !upstreams.contains_key(upstream) {
+                problems.add(format!("{at}.upstream"), format!("no upstream is named \"{upstream}\""));
+            }
+            for name in raw.settings_of_upstreams() {
+                if !["body_max", "uploads_max", "body_rate_min_bytes_per_sec"].contains(&name) {
+                    problems.add(format!("{at}.{name}"), "a relay adds and passes on nothing; leave it out");
+                }
+            }
+            let policy = resolve_forward(index, raw, problems);
+            let relay = resolve_relay(index, ohttp, policy.body_max, problems)?;
+            Some(CheckedAction::OhttpRelay(upstream.clone(), Box::new(policy), relay))
+        }
+    }
+}
+
 /// Checks the settings of a gateway; `index` is that of the route.
-pub(super) fn resolve_gateway(
+fn resolve_gateway(
     index: usize,
     raw: &RawOhttp,
     upstreams: &BTreeMap<String, RawUpstream>,
@@ -93,12 +129,7 @@ pub(super) fn resolve_gateway(
 }
 
 /// Checks the settings of a relay; `message_max` is the route's bound on bodies.
-pub(super) fn resolve_relay(
-    index: usize,
-    raw: &RawOhttp,
-    message_max: u64,
-    problems: &mut Problems,
-) -> Option<RelayPolicy> {
+fn resolve_relay(index: usize, raw: &RawOhttp, message_max: u64, problems: &mut Problems) -> Option<RelayPolicy> {
     let at = format!("routes[{index}].ohttp");
     for (name, is_given) in [
         ("targets", raw.targets.is_some()),

@@ -5,7 +5,8 @@ use std::path::Path;
 use sealway_runtime::config::{FilePath, Flag, Number, Problems};
 use serde::{Deserialize, Serialize};
 
-use crate::one_shot::{EhbpPolicy, OneShotFiles, PskFiles, Unsealed};
+use super::routes::{CheckedAction, CheckedRoute};
+use crate::one_shot::{ClearRequests, Document, EhbpPolicy, OneShotFiles, PskFiles};
 
 /// Section `one_shot:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -29,7 +30,7 @@ struct RawPsk {
     revoked: Option<FilePath>,
 }
 
-/// Checks section `one_shot:`.
+/// Checks section `one_shot:` and resolves its paths.
 pub(super) fn resolve(raw: &RawOneShot, file: Option<&Path>, problems: &mut Problems) -> OneShotFiles {
     OneShotFiles {
         keys: raw.keys.as_ref().map(|keys| problems.file("one_shot.keys", file, keys)),
@@ -62,6 +63,29 @@ impl OneShotFiles {
     }
 }
 
+impl CheckedAction {
+    /// Returns the documents that publish the keys of the route.
+    pub(super) fn documents(&self) -> Vec<Document> {
+        match self {
+            CheckedAction::Forward(_, policy) => policy.sealed.document().into_iter().collect(),
+            CheckedAction::Ohttp(_) => vec![Document::OhttpList, Document::OhttpConfig],
+            CheckedAction::Sessions | CheckedAction::Standalone(_) | CheckedAction::OhttpRelay(..) => Vec::new(),
+        }
+    }
+}
+
+/// Reports routes on a path at which the gateway publishes keys for other routes.
+pub(super) fn check_documents(routes: &[CheckedRoute], problems: &mut Problems) {
+    for CheckedRoute { index, matcher, .. } in routes {
+        let documents = routes.iter().flat_map(|route| route.action.documents());
+        let is_exact = |path: &str| matcher.patterns.iter().any(|own| !own.is_prefix() && own.path() == path);
+        if let Some(path) = documents.map(Document::path).find(|path| is_exact(path)) {
+            let why = format!("{path} is the gateway's own, which publishes keys there");
+            problems.add(format!("routes[{index}].match.path"), why);
+        }
+    }
+}
+
 /// Section `ehbp:` of a route as written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -69,7 +93,7 @@ pub(super) struct RawEhbp {
     /// Requests without a seal: `refuse` answers 400; `bodyless` passes those without a body, which the protocol never seals, such as
     /// GET; `pass` passes all.
     /// - default: `refuse`
-    unsealed: Option<Unsealed>,
+    unsealed: Option<ClearRequests>,
     /// Sends a request's body to the service as it arrives, after its first frame has opened. Otherwise the service receives it when
     /// all of it has opened.
     stream: Flag<false>,
@@ -88,7 +112,8 @@ enum RawReplays {
     Off,
 }
 
-/// Checks `ehbp:` of a route.
+/// Resolves `ehbp:` of a route.
+// All values are checked by their types.
 pub(super) fn resolve_ehbp(raw: Option<&RawEhbp>) -> EhbpPolicy {
     let raw = raw.cloned().unwrap_or_default();
     EhbpPolicy {

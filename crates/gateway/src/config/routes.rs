@@ -15,12 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
 use super::mle::{self, RawMle, RawMleKey};
-use super::ohttp::{self, RawOhttp, RawRole};
+use super::ohttp::{self, RawOhttp};
 use super::one_shot::{RawEhbp, resolve_ehbp};
 use super::{OneOrMany, RawUpstream};
 use crate::mle::KeyFiles;
 use crate::ohttp::{GatewayPolicy, RelayPolicy};
-use crate::one_shot::Document;
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealing};
 use crate::standalone::Standalone;
@@ -159,8 +158,8 @@ struct RawHeaderRules {
 /// A route after its checks.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedRoute {
-    /// Index in the configuration.
-    index: usize,
+    /// Index of the route in the configuration.
+    pub(super) index: usize,
     /// Name in metrics and logs; by default its path in the configuration.
     pub(super) name: String,
     pub(super) matcher: Matcher,
@@ -180,17 +179,6 @@ pub(super) enum CheckedAction {
     OhttpRelay(String, Box<ForwardPolicy>, RelayPolicy),
 }
 
-impl CheckedAction {
-    /// Returns the documents that publish the keys of the route.
-    pub(super) fn documents(&self) -> Vec<Document> {
-        match self {
-            CheckedAction::Forward(_, policy) => policy.sealed.document().into_iter().collect(),
-            CheckedAction::Ohttp(_) => vec![Document::OhttpList, Document::OhttpConfig],
-            CheckedAction::Sessions | CheckedAction::Standalone(_) | CheckedAction::OhttpRelay(..) => Vec::new(),
-        }
-    }
-}
-
 /// Checks `routes[index]`; `None` if it has no valid action.
 pub(super) fn resolve(
     index: usize,
@@ -205,7 +193,7 @@ pub(super) fn resolve(
     let delay = raw.delay_ms.millis(&format!("{at}.delay_ms"), problems);
     let action = match (&raw.sessions, raw.standalone, &raw.upstream) {
         (None, None, upstream) if raw.ohttp.is_some() => {
-            resolve_ohttp(index, raw, upstream.as_ref(), upstreams, problems)
+            ohttp::resolve(index, raw, upstream.as_ref(), upstreams, problems)
         }
         (Some(_), None, None) => Some(CheckedAction::Sessions),
         (None, Some(standalone), None) => Some(CheckedAction::Standalone(standalone)),
@@ -252,59 +240,9 @@ pub(super) fn resolve(
     Some(CheckedRoute { index, name, matcher, delay, action: action? })
 }
 
-/// Checks a route of Oblivious HTTP.
-fn resolve_ohttp(
-    index: usize,
-    raw: &RawRoute,
-    upstream: Option<&String>,
-    upstreams: &BTreeMap<String, RawUpstream>,
-    problems: &mut Problems,
-) -> Option<CheckedAction> {
-    let at = format!("routes[{index}]");
-    let ohttp = raw.ohttp.as_ref()?;
-    match (ohttp.role, upstream) {
-        (RawRole::Gateway, None) => {
-            Some(CheckedAction::Ohttp(ohttp::resolve_gateway(index, ohttp, upstreams, problems)))
-        }
-        (RawRole::Gateway, Some(_)) => {
-            problems.add(format!("{at}.upstream"), "role: gateway has the upstreams of ohttp.targets");
-            None
-        }
-        (RawRole::Relay, None) => {
-            problems.add(format!("{at}.upstream"), "expected the upstream of the gateway that the relay is for");
-            None
-        }
-        (RawRole::Relay, Some(upstream)) => {
-            if !upstreams.contains_key(upstream) {
-                problems.add(format!("{at}.upstream"), format!("no upstream is named \"{upstream}\""));
-            }
-            for name in raw.settings_of_upstreams() {
-                if !["body_max", "uploads_max", "body_rate_min_bytes_per_sec"].contains(&name) {
-                    problems.add(format!("{at}.{name}"), "a relay adds and passes on nothing; leave it out");
-                }
-            }
-            let policy = resolve_forward(index, raw, problems);
-            let relay = ohttp::resolve_relay(index, ohttp, policy.body_max, problems)?;
-            Some(CheckedAction::OhttpRelay(upstream.clone(), Box::new(policy), relay))
-        }
-    }
-}
-
-/// Reports routes on a path at which the gateway publishes keys for other routes.
-pub(super) fn check_documents(routes: &[CheckedRoute], problems: &mut Problems) {
-    for CheckedRoute { index, matcher, .. } in routes {
-        let documents = routes.iter().flat_map(|route| route.action.documents());
-        let is_exact = |path: &str| matcher.patterns.iter().any(|own| !own.is_prefix() && own.path() == path);
-        if let Some(path) = documents.map(Document::path).find(|path| is_exact(path)) {
-            let why = format!("{path} is the gateway's own, which publishes keys there");
-            problems.add(format!("routes[{index}].match.path"), why);
-        }
-    }
-}
-
 impl RawRoute {
     /// Returns the given settings that have no effect without an upstream.
-    fn settings_of_upstreams(&self) -> Vec<&'static str> {
+    pub(super) fn settings_of_upstreams(&self) -> Vec<&'static str> {
         let is_echo = self.standalone == Some(Standalone::Echo);
         let given = [
             ("sealed", self.sealed.is_some()),
@@ -368,7 +306,7 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
     matcher
 }
 
-fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
+pub(super) fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
     let at = &format!("routes[{index}]");
     let all = ForwardPolicy::default();
     let content_type = raw.content_type.as_deref().map_or(Some(all.content_type.clone()), |text| {

@@ -50,7 +50,7 @@ const WELL_KNOWN_PATH: &str = "/.well-known/ohttp-gateway";
 /// Room for the header, an encapsulated secret and a tag, in bytes; the longest secret has 1,665.
 const OVERHEAD: usize = 2048;
 
-/// What a gateway expects of the inner `Date`.
+/// Rule of a gateway for the inner `Date`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DateRule {
@@ -191,7 +191,7 @@ impl Exchange<'_> {
         sealer.whole(self.or_problem(answer))
     }
 
-    /// Answers a request whose chunks are opened as they arrive. A failure before the head is known is told outside.
+    /// Answers a request whose chunks are opened as they arrive. A failure before the head is known is answered outside.
     async fn chunked(&self, body: RequestBody, room: Share) -> Result<Response<Body>, Rejection> {
         let is_answered = Arc::<AtomicBool>::default();
         let policy = ForwardPolicy::default();
@@ -226,7 +226,7 @@ impl Exchange<'_> {
             Some(Err(err)) => {
                 let rejection = rejection_behind(&*err);
                 self.count_open(&key, "rejected");
-                // What is wrong with the message within is told within.
+                // The answer to a malformed message is for its sender alone.
                 if rejection.is_of_message() {
                     rejection.report(self.route);
                     return self.sealer(&stream)?.whole(rejection.problem(self.authority.now_ms()));

@@ -60,7 +60,7 @@ impl Rejection {
     pub(super) const PATH: Rejection = Rejection::new(StatusCode::BAD_REQUEST, "path", "the path is not forwarded");
     /// A field cannot be forwarded.
     pub(super) const FIELD: Rejection = Rejection::new(StatusCode::BAD_REQUEST, "field", "a field is not forwarded");
-    /// The request came before.
+    /// The request was received before.
     pub(super) const REPLAYED: Rejection =
         Rejection::new(StatusCode::CONFLICT, "replayed", "the request was received before");
     /// The store of claims cannot answer.

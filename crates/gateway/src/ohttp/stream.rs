@@ -25,7 +25,7 @@ pub(super) enum Piece {
 /// The reason for which a stream ends early: the service's request breaks off by it.
 #[derive(Debug, thiserror::Error)]
 #[error("encapsulated request: {0:?}")]
-pub(super) struct Broken(pub(super) Rejection);
+pub(super) struct StreamFault(pub(super) Rejection);
 
 /// The message within a request, from its first byte on.
 pub(super) struct Stream {
@@ -81,7 +81,7 @@ impl Stream {
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BodyError>>> {
-        let broken = |rejection| Poll::Ready(Some(Err(BodyError::from(Broken(rejection)))));
+        let broken = |rejection| Poll::Ready(Some(Err(BodyError::from(StreamFault(rejection)))));
         loop {
             let mut rest = &*self.plain;
             match self.reader.read(&mut rest) {
@@ -130,7 +130,7 @@ impl Stream {
     }
 }
 
-/// Returns what the sender of a request is told of a failure to open it.
+/// Returns the rejection of a request that does not open.
 pub(super) fn rejection(err: OhttpError) -> Rejection {
     match err {
         OhttpError::Truncated => Rejection::CUT,
@@ -146,7 +146,7 @@ pub(super) fn rejection(err: OhttpError) -> Rejection {
 pub(super) fn rejection_behind(err: &(dyn std::error::Error + 'static)) -> Rejection {
     let mut cause = Some(err);
     while let Some(err) = cause {
-        if let Some(Broken(rejection)) = err.downcast_ref() {
+        if let Some(StreamFault(rejection)) = err.downcast_ref() {
             return *rejection;
         }
         cause = err.source();
@@ -185,7 +185,7 @@ impl HttpBody for Content {
         Poll::Ready(match piece {
             Some(Ok(Piece::Content(content))) => Some(Ok(Frame::data(content))),
             Some(Ok(Piece::Trailers(fields))) => {
-                Some(trailers_of(&fields).map(Frame::trailers).map_err(|rejection| Broken(rejection).into()))
+                Some(trailers_of(&fields).map(Frame::trailers).map_err(|rejection| StreamFault(rejection).into()))
             }
             // A reader reports one head.
             Some(Ok(Piece::Head(_))) | None => None,

@@ -26,7 +26,7 @@ const READ_MS: u64 = 60_000;
 pub struct Lifetime {
     /// Current time, in Unix milliseconds: keys that are over by now are removed.
     pub now_ms: u64,
-    /// Publication, in Unix milliseconds.
+    /// Begin of the publication, in Unix milliseconds.
     pub from_ms: u64,
     /// Time for which the key is preferred, in milliseconds.
     pub days_ms: u64,
@@ -36,12 +36,12 @@ pub struct Lifetime {
     pub grace_ms: u64,
 }
 
-/// What a new key is for, beside its seed.
+/// Properties of a new key, beside its seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// The mode.
+    /// The mode that the key is for.
     pub purpose: Purpose,
-    /// The KEM.
+    /// The KEM of the key.
     pub kem: Kem,
     /// The id of one byte; by default the lowest that is free.
     pub key_id: Option<u8>,
@@ -228,7 +228,7 @@ impl KeyFile {
     /// Returns the document of the keys of wire 4 that are not over, the preferred one first, for a root to sign.
     ///
     /// # Errors
-    /// [`ConfigError`]: there are none.
+    /// [`ConfigError`], if there are no such keys.
     pub fn unsigned_document(&self, now_ms: u64, expires_ms: u64) -> Result<KeyDocument, ConfigError> {
         let keys = document_keys(self.keys(), now_ms);
         if keys.is_empty() {

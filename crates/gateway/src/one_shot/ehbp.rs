@@ -18,18 +18,18 @@ use hyper::body::Body as HttpBody;
 use metrics::{counter, histogram};
 use parking_lot::Mutex;
 use sealway_exchange::Sessions;
-use sealway_exchange::headers::{HttpHeaders, remove_where};
+use sealway_exchange::headers::remove_where;
 use sealway_exchange::timing::ServerTiming;
+use sealway_proto::Error;
 use sealway_proto::ehbp::{
     AnswerSealer, ENCAPSULATED_KEY, EhbpError, OpenedRequest, RESPONSE_NONCE, RequestKey, open, parse_encapsulated_key,
 };
-use sealway_proto::exchange::looks_sealed;
 use sealway_proto::session::{Fresh, NonceGuard};
 use sealway_runtime::http::notices::Gate;
 use sealway_runtime::http::share::Share;
 use sealway_runtime::http::{Body, BodyRefusal, ExtendedConnect, Interim, Origin, RequestBody, discard, full};
 use sealway_sessions::Authority;
-use sealway_sessions::answer::{Form, plain_error, rejected};
+use sealway_sessions::answer::{Form, Refusal, plain_error, rejected};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -45,19 +45,21 @@ use crate::sealed::SealedBody;
 use crate::uploads::{Upload, begin};
 use crate::upstream::UpstreamError;
 
+/// The header of a request that is sealed on another wire.
+const SEAL: &str = "x-seal";
 /// The body of a 422 (section 5.4.2): the client's key is not live.
 const KEY_MISMATCH: &str = r#"{"type":"urn:ietf:params:ehbp:error:key-config","title":"The key is not accepted; fetch the key configuration again"}"#;
 
 /// The requests without a seal that a route passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unsealed {
-    /// None.
+pub enum ClearRequests {
+    /// None: each request must be sealed.
     #[default]
     Refuse,
     /// Those without a body, which the protocol never seals.
     Bodyless,
-    /// All.
+    /// All, with or without a body.
     Pass,
 }
 
@@ -65,7 +67,7 @@ pub enum Unsealed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EhbpPolicy {
     /// The requests without a seal that pass.
-    pub unsealed: Unsealed,
+    pub unsealed: ClearRequests,
     /// True if a request's body is sent to the service as it opens.
     pub streams: bool,
     /// True if a request that came before is rejected.
@@ -74,7 +76,7 @@ pub struct EhbpPolicy {
 
 impl Default for EhbpPolicy {
     fn default() -> Self {
-        EhbpPolicy { unsealed: Unsealed::Refuse, streams: false, refuses_replays: true }
+        EhbpPolicy { unsealed: ClearRequests::Refuse, streams: false, refuses_replays: true }
     }
 }
 
@@ -104,7 +106,7 @@ pub(crate) async fn call(
     let exchange = Exchange { keys, authority, forward, route, limits, is_trusted };
     let answer = match enc {
         Ok(None) => return exchange.unsealed(parts, (body, room), timing).await,
-        Ok(Some(_)) if looks_sealed(&HttpHeaders(&parts.headers)) => {
+        Ok(Some(_)) if parts.headers.contains_key(SEAL) => {
             discard(body).await;
             Err(EhbpError::Header.into())
         }
@@ -146,9 +148,9 @@ impl Exchange<'_> {
     ) -> Response<Body> {
         let is_bodyless = body.is_end_stream() || body.size_hint().exact() == Some(0);
         let passes = match self.forward.policy.ehbp.unsealed {
-            Unsealed::Refuse => false,
-            Unsealed::Bodyless => is_bodyless,
-            Unsealed::Pass => true,
+            ClearRequests::Refuse => false,
+            ClearRequests::Bodyless => is_bodyless,
+            ClearRequests::Pass => true,
         };
         if !passes {
             discard(body).await;
@@ -192,7 +194,11 @@ impl Exchange<'_> {
                 Ok(fresh) => fresh,
                 Err(refusal) => {
                     sealway_sessions::answer::report(&refusal, "ehbp");
-                    return Ok(seal(rejected(refusal, Form::Plain), sealer));
+                    let rejection = match refusal {
+                        Refusal::Wire(Error::Replayed) => plain_error(StatusCode::CONFLICT, "REPLAYED"),
+                        refusal => rejected(refusal, Form::Plain),
+                    };
+                    return Ok(seal(rejection, sealer));
                 }
             }
         } else {
@@ -267,7 +273,7 @@ impl Exchange<'_> {
         Ok(opened.answer(provider, nonce)?)
     }
 
-    /// Calls the service.
+    /// Calls the service with the plaintext.
     async fn ask(&self, mut parts: Parts, body: Body) -> Result<Response<Body>, UpstreamError> {
         let policy = &self.forward.policy;
         policy.headers.to_upstream(&mut parts, self.is_trusted);

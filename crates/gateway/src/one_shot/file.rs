@@ -27,7 +27,7 @@ use super::key::{Key, Purpose, Times, aead_name, kem_name, parse_aead, parse_kem
 
 /// The version of the form that this build reads and writes.
 const VERSION: u32 = 1;
-/// Longest file, in bytes.
+/// Longest key file that is read, in bytes.
 const FILE_LEN_MAX: u64 = 256 * 1024;
 /// Most keys of one use, in all conditions. A document of wire 4 has no room for more.
 pub(super) const KEYS_OF_USE_MAX: usize = 16;

@@ -16,16 +16,16 @@ const LIFE_MS_MAX: u64 = 400 * 86_400_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// Wire 4 (`spec/one-shot.md`).
+    /// Sealed requests of wire 4 (`spec/one-shot.md`).
     Hpke,
-    /// Oblivious HTTP (RFC 9458).
+    /// Encapsulated requests of Oblivious HTTP (RFC 9458).
     Ohttp,
-    /// The Encrypted HTTP Body Protocol.
+    /// Requests of the Encrypted HTTP Body Protocol.
     Ehbp,
 }
 
 impl Purpose {
-    /// All purposes.
+    /// All purposes, in the order of lists.
     pub const ALL: [Purpose; 3] = [Purpose::Hpke, Purpose::Ohttp, Purpose::Ehbp];
 
     /// Returns the name in key files and on the command line.
@@ -113,9 +113,9 @@ pub struct Times {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
-    /// Not published yet.
+    /// The key is not published yet.
     Future,
-    /// Published and accepted, and not preferred yet.
+    /// The key is published and accepted, and not preferred yet.
     Published,
     /// Published, and preferred over older keys.
     Preferred,
@@ -207,7 +207,7 @@ impl Key {
         self.purpose
     }
 
-    /// Returns the private half.
+    /// Returns the private half of the key.
     pub fn private(&self) -> &PrivateKey {
         &self.private
     }

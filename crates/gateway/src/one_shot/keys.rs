@@ -32,7 +32,7 @@ const NOTICE_MS_MAX: u64 = 7 * DAY_MS;
 /// The settings of section `one_shot:`, after their checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneShotFiles {
-    /// The key file.
+    /// The key file, if there is one.
     pub keys: Option<PathBuf>,
     /// The files of pre-shared keys.
     pub psk: Option<PskFiles>,
@@ -42,7 +42,7 @@ pub struct OneShotFiles {
     pub makes_ehbp_keys: bool,
 }
 
-/// What was read last.
+/// Content of the files when they were last read.
 #[derive(Debug, Default)]
 struct State {
     keys: Vec<Arc<Key>>,
@@ -77,7 +77,7 @@ pub struct LiveKeys {
 }
 
 impl LiveKeys {
-    /// Reads the files.
+    /// Reads the files for the first time.
     ///
     /// # Errors
     /// The setting at fault, and what is wrong with its file.
@@ -110,7 +110,7 @@ impl LiveKeys {
         }
     }
 
-    /// Reads the files again.
+    /// Reads the files again, changed or not.
     ///
     /// # Errors
     /// The setting at fault, and what is wrong with its file. The keys in force stay.
@@ -158,6 +158,11 @@ impl LiveKeys {
         let mut keys: Vec<_> = state.keys.iter().filter(|key| key.purpose() == purpose && is(key)).cloned().collect();
         keys.sort_by_key(|key| preference(key, now_ms));
         keys
+    }
+
+    /// Returns whether there is a key of a use, in whatever condition.
+    pub fn has(&self, purpose: Purpose) -> bool {
+        self.state.load().keys.iter().any(|key| key.purpose() == purpose)
     }
 
     /// Returns the pre-shared keys, if the configuration has any.

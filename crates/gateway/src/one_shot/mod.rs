@@ -13,7 +13,7 @@ mod tests;
 
 pub use self::documents::Document;
 pub use self::edit::{Form, Lifetime};
-pub use self::ehbp::{EhbpPolicy, Unsealed};
+pub use self::ehbp::{ClearRequests, EhbpPolicy};
 pub use self::file::KeyFile;
 pub use self::key::{Condition, Key, Purpose, Times, kem_name, parse_kem};
 pub use self::keys::{LiveKeys, OneShotFiles, ShownKey};

@@ -15,15 +15,15 @@ use zeroize::Zeroizing;
 const ID_LEN_MAX: usize = 64;
 /// Longest list of revoked names, in bytes.
 const REVOKED_LEN_MAX: u64 = 4 * 1024 * 1024;
-/// What a key is derived for.
+/// Label of the derivation of a key.
 const LABEL: &[u8] = b"sealway/4 psk";
 
 /// The files of pre-shared keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PskFiles {
-    /// 32 bytes in base64.
+    /// File with 32 bytes in base64.
     pub master: PathBuf,
-    /// A name a line.
+    /// File with a revoked name a line.
     pub revoked: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ pub struct Psks {
 }
 
 impl Psks {
-    /// Reads the files.
+    /// Reads the files and draws a decoy.
     ///
     /// # Errors
     /// The setting below `one_shot.psk`, and what is wrong with its file; never its content.

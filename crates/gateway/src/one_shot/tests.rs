@@ -12,7 +12,7 @@ use super::*;
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
-/// 2026-11-28T00:00:00Z.
+/// The time of these tests: 2026-11-28T00:00:00Z.
 const NOW_MS: u64 = 1_795_824_000_000;
 
 fn life(from_ms: u64) -> Lifetime {

@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{part}: {rule}")]
 pub struct BhttpError {
-    /// The part at fault.
+    /// The part that is at fault.
     pub part: Part,
     /// The rule that the part breaks.
     pub rule: Rule,
@@ -64,7 +64,7 @@ texts! {
         Status = "status";
         /// A header section, final or informational (section 3.6).
         Section = "header section";
-        /// The trailer section.
+        /// The trailer section (section 3.6).
         Trailers = "trailer section";
         /// The name of a field.
         FieldName = "field name";
@@ -72,7 +72,7 @@ texts! {
         FieldValue = "field value";
         /// The content of the message.
         Content = "content";
-        /// The field `content-length`.
+        /// The field `content-length` of a request.
         ContentLength = "content-length";
         /// The zeros behind a message (section 3.8).
         Padding = "padding";
@@ -102,7 +102,7 @@ texts! {
         OuterBlank = "a blank at its begin or end";
         /// The field repeats control data, or is a pseudo-field behind a field or in trailers.
         PseudoField = "a pseudo-field where none may be";
-        /// The field stands twice.
+        /// The field stands more than once.
         Repeated = "stands more than once";
         /// The number differs from the length of the content.
         Differs = "not the length of the content";
@@ -110,7 +110,7 @@ texts! {
         OutOfRange = "outside 100 to 599";
         /// A byte of the padding is not zero.
         NotZero = "a byte that is not zero";
-        /// The writer was called in the wrong order, or with more or less content than it was told of.
+        /// A writer was called in the wrong order, or with content of another length than the given one.
         Order = "written out of order";
     }
 }

@@ -11,7 +11,7 @@ use super::{Control, FIELDS_MAX, NAME_LEN_MAX, PATH_LEN_MAX};
 pub struct Field {
     /// The name, in lower case; that of a pseudo-field begins with a colon.
     pub name: String,
-    /// The value, as sent.
+    /// The value, in the bytes of the message.
     pub value: Vec<u8>,
 }
 

@@ -36,7 +36,7 @@ pub const INTERIMS_MAX: usize = 16;
 pub enum Control {
     /// Control data of a request.
     Request {
-        /// The method: a token.
+        /// The method: a token (RFC 9110 section 5.6.2).
         method: String,
         /// The scheme, in lower case; it may be empty.
         scheme: String,

@@ -66,7 +66,7 @@ pub struct KeyDocument {
 }
 
 impl KeyDocument {
-    /// Encodes the JSON text.
+    /// Encodes the JSON text of the document.
     pub fn encode(&self) -> String {
         // No member needs escaping: numbers, hexadecimal and base64.
         let mut text = format!(r#"{{"issued_ms":{},"expires_ms":{},"keys":["#, self.issued_ms, self.expires_ms);
@@ -165,4 +165,54 @@ fn parse_key(provider: &dyn AgreementProvider, key: &Value) -> Result<DocumentKe
     };
     key.check_times()?;
     Ok(key)
+}
+
+#[cfg(all(test, feature = "aws-lc"))]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::crypto::default_provider;
+    use crate::hpke::{Aead, Kem, PrivateKey};
+
+    fn key(byte: u8) -> DocumentKey {
+        let private = PrivateKey::from_bytes(default_provider(), Kem::X25519, &[byte; 32]).unwrap();
+        let config = KeyConfig::new(byte, private.public_key().clone(), &[Aead::Aes256Gcm]).unwrap();
+        DocumentKey { config: config.encode(), not_before_ms: 1, use_until_ms: 5, not_after_ms: 9 }
+    }
+
+    fn document(keys: Vec<DocumentKey>) -> KeyDocument {
+        KeyDocument { issued_ms: 2, expires_ms: 8, keys, root: None }
+    }
+
+    fn parse(text: &str) -> Result<KeyDocument, Error> {
+        KeyDocument::parse(default_provider(), text.as_bytes())
+    }
+
+    #[test]
+    fn a_document_is_read_as_it_was_written_and_in_use_between_its_times() {
+        let unknown = DocumentKey { config: vec![1, 0x99, 0x99, 7, 7], ..key(1) };
+        let whole = document(vec![key(1), unknown, key(2)]);
+        assert_eq!(parse(&whole.encode()).unwrap(), whole);
+        assert_eq!([0, 1, 4, 5].map(|now_ms| key(1).is_in_use(now_ms)), [false, true, true, false]);
+    }
+
+    #[test]
+    fn what_is_malformed_rejects_the_whole() {
+        let mut two_suites = key(1);
+        two_suites.config.splice(35.., [0, 8, 0, 1, 0, 2, 0, 1, 0, 1]);
+        let cases = [
+            (document(vec![key(1), key(1)]), "config"),
+            (document(vec![two_suites]), "config"),
+            (document(vec![DocumentKey { config: vec![1, 0, 0x20, 7], ..key(1) }]), "config"),
+            (document(vec![DocumentKey { use_until_ms: 0, ..key(1) }]), "use_until_ms"),
+            (document(vec![DocumentKey { use_until_ms: 10, ..key(1) }]), "use_until_ms"),
+            (document((0..17).map(key).collect()), "keys"),
+            (KeyDocument { issued_ms: TIME_MS_MAX + 1, ..document(vec![]) }, "issued_ms"),
+        ];
+        for (document, member) in cases {
+            assert_eq!(parse(&document.encode()).unwrap_err(), Error::FieldInvalid(member), "{}", document.encode());
+        }
+        assert_eq!(parse("[").unwrap_err(), Error::JsonInvalid);
+    }
 }

@@ -151,7 +151,7 @@ pub(super) struct SealedAnswer {
 }
 
 impl SealedAnswer {
-    /// Creates the body.
+    /// Creates the body with the sealer of its frames.
     pub(super) fn new(body: Body, sealer: AnswerSealer) -> SealedAnswer {
         SealedAnswer { body, sealer }
     }
