@@ -333,6 +333,28 @@ fn a_request_is_served_once_with_and_without_a_date() {
 }
 
 #[test]
+fn a_request_without_a_date_is_remembered_by_a_process_that_starts_again() {
+    let folder = tempfile::tempdir().unwrap();
+    make_keys(folder.path(), &["x25519"]);
+    let service = Upstream::answering(echo).unwrap();
+    let start = || Launch::new(BINARY, &config(&service, "")).folder(folder.path()).start().unwrap();
+    let send = |server: &Server, sealed: &[u8]| {
+        let request = Request::post("/gateway", sealed).set("Content-Type", "message/ohttp-req");
+        request.send(server.address()).unwrap()
+    };
+    let mut first = start();
+    let list = Request::get("/ohttp-keys").send(first.address()).unwrap().body;
+    let client = ohttp::ClientRequest::from_encoded_config_list(&list).unwrap();
+    let (sealed, opener) = client.encapsulate(&message(GET, &[], b"")).unwrap();
+    assert_eq!(send(&first, &sealed).status, 200);
+    assert!(service.next().is_ok());
+    first.kill().unwrap();
+    let inner = opener.decapsulate(&send(&start(), &sealed).body).unwrap();
+    assert_eq!(&inner[..3], b"\x01\x41\x99", "409");
+    assert!(service.is_untouched(), "a replay reached the service");
+}
+
+#[test]
 fn a_date_that_is_required_must_be_there_and_near() {
     let setup = Setup::new(&["x25519"], ", date: required, padding: 512");
     let list = setup.keys();

@@ -1,5 +1,8 @@
 //! A relay of Oblivious HTTP before a gateway, and before servers that answer what a relay must not pass on.
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
@@ -53,8 +56,20 @@ fn a_request_reaches_its_target_through_relay_and_gateway() {
     let inner = opener.decapsulate(&outer.body).unwrap();
     let inner = bhttp::Message::read_bhttp(&mut std::io::Cursor::new(inner)).unwrap();
     assert_eq!((inner.control().status().unwrap().code(), inner.content()), (201, &b"content"[..]));
-    let log = std::fs::read_to_string(relay.folder.join("access.log")).unwrap();
+    let log = lines_of(&relay.folder.join("access.log"));
     assert!(log.contains(r#""peer":null,"client":null,"user_agent":null,"route":"routes[0]""#), "{log}");
+}
+
+/// Returns the text of a log that a thread of its own writes, once it has a line.
+fn lines_of(path: &Path) -> String {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if text.ends_with('\n') || Instant::now() > end {
+            return text;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
