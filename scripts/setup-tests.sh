@@ -259,6 +259,8 @@ fi
 (cd tests/websocket_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/websocket_peer does not build."
 # The schemes' libraries for Go.
 (cd tests/mle_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/mle_clients/go does not build."
+# A published client of Oblivious HTTP.
+(cd tests/ohttp_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/ohttp_clients/go does not build."
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
 # The schemes' libraries for Java.

@@ -5,6 +5,7 @@
 //! a property of the code under it does not hold; README.md lists the properties.
 
 pub mod answer;
+pub mod bhttp;
 pub mod broker_csr;
 pub mod broker_files;
 pub mod broker_key;
@@ -23,6 +24,7 @@ pub mod jws;
 pub mod kek;
 pub mod mle;
 pub mod native;
+pub mod ohttp;
 mod party;
 pub mod relay;
 pub mod route;
@@ -35,6 +37,7 @@ pub type Target = fn(&[u8]);
 /// Every target by name. The file in `src/bin` and the folder in `corpus` have the same name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
+    ("bhttp", bhttp::bhttp),
     ("broker-callers", broker_files::callers),
     ("broker-key-file", broker_keys::key_file),
     ("broker-key-import", broker_keys::key_import),
@@ -59,6 +62,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mle-fields", mle::fields),
     ("mle-jws", jws::jws),
     ("mle-token", mle::token),
+    ("ohttp", ohttp::ohttp),
     ("relay-attach", relay::relay_attach),
     ("routes", route::routes),
     ("wire-parse", wire::wire_parse),

@@ -186,6 +186,15 @@ impl Entry {
         }
     }
 
+    /// Removes what tells one client from another: a relay of Oblivious HTTP would otherwise keep what its gateway must not know.
+    pub(crate) fn forget_client(&mut self) {
+        for (field, value) in &mut self.known {
+            if let Field::Peer | Field::Client | Field::Certificate | Field::UserAgent = field {
+                *value = Value::Null;
+            }
+        }
+    }
+
     /// Attaches the line to the response, whose end completes it.
     pub(crate) fn follow(mut self, response: Response<Body>) -> Response<Body> {
         self.status = Some(response.status());

@@ -29,6 +29,7 @@ use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
 use crate::forward;
 use crate::mle;
+use crate::ohttp;
 use crate::one_shot::exchange::KeyedAuthority;
 use crate::one_shot::{LiveKeys, ehbp};
 use crate::policy::TrustedProxies;
@@ -167,7 +168,12 @@ impl Gateway {
         let found = find(&self.routes, asked(&parts));
         if let Some(entry) = &mut entry {
             match &found {
-                Selection::Route(_, route) => entry.routed(&route.name, route.upstream()),
+                Selection::Route(_, route) => {
+                    entry.routed(&route.name, route.upstream());
+                    if matches!(route.action, Action::OhttpRelay(_)) {
+                        entry.forget_client();
+                    }
+                }
                 Selection::None | Selection::Disguised => entry.routed("none", ""),
             }
         }
@@ -277,13 +283,24 @@ impl Gateway {
             }
             Action::Standalone(standalone) => Box::pin(self.stand_alone(*standalone, route, &parts, body)).await,
             Action::Keys(document) => document.answer(&self.one_shot, &parts.method, self.authority.now_ms()),
-            Action::Forward(_) | Action::Sessions if parts.method == Method::OPTIONS => {
+            Action::Forward(_) | Action::Sessions | Action::Ohttp(_) | Action::OhttpRelay(_)
+                if parts.method == Method::OPTIONS =>
+            {
                 Box::pin(discard(body)).await;
                 self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some())
             }
             Action::Sessions => {
                 let (body, _room) = self.hold(&parts, body);
                 Box::pin(endpoint::handle(&self.authority, Request::from_parts(parts, body), timing)).await
+            }
+            Action::Ohttp(gateway) => {
+                let room = self.room(&parts);
+                Box::pin(ohttp::call(gateway, &self.authority, self.limits, &route.name, parts, (body, room))).await
+            }
+            Action::OhttpRelay(relay) => {
+                let room = self.room(&parts);
+                let now_ms = self.authority.now_ms();
+                Box::pin(relay.call(self.limits, &route.name, parts, (body, room), now_ms)).await
             }
             Action::Forward(forward) if forward.policy.sealed == Sealing::Ehbp => {
                 let body = (body, self.room(&parts));

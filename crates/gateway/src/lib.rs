@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod inspect;
 mod metrics_help;
 mod mle;
+mod ohttp;
 pub mod one_shot;
 pub mod policy;
 pub mod route;

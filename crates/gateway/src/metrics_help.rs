@@ -28,6 +28,8 @@ pub const METRICS: &[(&str, &str)] = &[
     ("sealway_one_shot_trial_opens_total", "Keys of EHBP that were tried in vain"),
     ("sealway_one_shot_key_used_total", "Requests to a key, by use and name"),
     ("sealway_one_shot_key_accepted_until_seconds", "End of a key, in seconds since 1970, by use and name"),
+    ("sealway_ohttp_targets_refused_total", "Requests of Oblivious HTTP for a target that is not allowed"),
+    ("sealway_ohttp_relayed_total", "Answers of relays of Oblivious HTTP, by status"),
     ("sealway_tunnels_total", "Connections, or streams of HTTP/2, that changed to another protocol, by upstream"),
     ("sealway_tunnels", "Connections and streams in another protocol that are open, by upstream"),
 ];

@@ -10,6 +10,7 @@ use sealway_proto::routes::{self, Decision, Pattern, decide};
 use sealway_exchange::KeptAnswers;
 
 use crate::mle::{Mle, MlePolicy};
+use crate::ohttp;
 use crate::one_shot::{ClearRequests, Document, EhbpPolicy, OneShotPolicy};
 use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
@@ -133,6 +134,10 @@ pub enum Action {
     Standalone(Standalone),
     /// The gateway answers with its public keys.
     Keys(Document),
+    /// A gateway of Oblivious HTTP opens the request and asks one of its targets.
+    Ohttp(Arc<ohttp::Gateway>),
+    /// A relay of Oblivious HTTP passes the request on to its gateway.
+    OhttpRelay(Box<ohttp::Relay>),
 }
 
 /// Forwarding to an upstream, with its settings.
@@ -261,7 +266,8 @@ impl Route {
     pub(crate) fn upstream(&self) -> &str {
         match &self.action {
             Action::Forward(forward) => forward.upstream.name(),
-            Action::Sessions | Action::Standalone(_) | Action::Keys(_) => "",
+            Action::OhttpRelay(relay) => relay.forward.upstream.name(),
+            Action::Sessions | Action::Standalone(_) | Action::Keys(_) | Action::Ohttp(_) => "",
         }
     }
 }
@@ -313,7 +319,8 @@ impl Route {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,
             Action::Standalone(standalone) => standalone.body_max(),
-            Action::Keys(_) => 0,
+            Action::Keys(_) | Action::OhttpRelay(_) => 0,
+            Action::Ohttp(gateway) => gateway.held_max(),
             Action::Forward(forward) if forward.policy.sealed == Sealing::Off && forward.mle.is_none() => 0,
             Action::Forward(forward) => forward.policy.sealed_body_max,
         }
@@ -332,6 +339,8 @@ impl Route {
                 Sealing::Off => routes::SealMode::Off,
             },
             Action::Standalone(Standalone::Unavailable) => routes::SealMode::Required,
+            // What such a route takes is sealed in any spelling of its path.
+            Action::Ohttp(_) | Action::OhttpRelay(_) => routes::SealMode::Off,
             Action::Sessions | Action::Standalone(_) | Action::Keys(_) => routes::SealMode::Off,
         }
     }

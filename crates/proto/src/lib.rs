@@ -14,6 +14,7 @@
 //! * `ehbp` — the Encrypted HTTP Body Protocol at a server, behind the feature `one-shot`.
 //! * `one_shot` — requests that are sealed to a public key without a session, behind a feature of that name.
 //! * `mle` — encrypted messages of card schemes (JWE), behind a feature of that name.
+//! * `bhttp` — HTTP messages as bytes (RFC 9292), and `ohttp` — those messages sealed (RFC 9458), behind the feature `one-shot`.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
 //! * [`routes`] — the requests that must be sealed, and the spellings of paths that are rejected.
 //! * [`store`] — the format that servers with a shared store agree on: rows, keys, the script of claims.
@@ -24,6 +25,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "one-shot")]
+pub mod bhttp;
 pub mod broker;
 #[cfg(feature = "channel")]
 pub mod channel;
@@ -37,6 +40,8 @@ pub mod hpke;
 pub mod limits;
 #[cfg(feature = "mle")]
 pub mod mle;
+#[cfg(feature = "one-shot")]
+pub mod ohttp;
 #[cfg(feature = "one-shot")]
 pub mod one_shot;
 pub mod relay;

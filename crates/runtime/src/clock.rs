@@ -104,10 +104,25 @@ fn days_of(year: u64, month: u64, day: u64) -> Option<u64> {
     (guess.saturating_sub(10)..=guess).find(|days| civil(*days) == (year, month, day))
 }
 
+/// Parses the preferred form of a `Date` header (RFC 9110 section 5.6.7), the one that [`http_date`] writes, into Unix milliseconds.
+/// `None` for the obsolete forms, and for a weekday that is not the day's.
+pub fn parse_http_date(text: &str) -> Option<u64> {
+    let number = |from: usize, to: usize| {
+        let digits = text.get(from..to).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        digits.parse::<u64>().ok()
+    };
+    let month = MONTHS.iter().zip(1..).find(|(name, _)| text.get(8..11) == Some(name)).map(|(_, month)| month)?;
+    let days = days_of(number(12, 16)?, month, number(5, 7)?)?;
+    let ms = (days * 86_400 + number(17, 19)? * 3600 + number(20, 22)? * 60 + number(23, 25)?) * 1000;
+    // What is written of it again is the same text, or the text was none.
+    (http_date(ms) == text).then_some(ms)
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// Formats `now_ms` for the `Date` header (RFC 9110 section 5.6.7): `Sat, 21 Nov 2026 04:03:00 GMT`. Years up to 9999.
 pub fn http_date(now_ms: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, seconds) = (now_ms / 86_400_000, now_ms / 1000 % 86_400);
     let (year, month, day) = civil(days);
     let name = |names: &[&'static str], index: u64| usize::try_from(index).ok().and_then(|at| names.get(at).copied());
@@ -118,7 +133,7 @@ pub fn http_date(now_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{http_date, iso8601, parse_iso8601};
+    use super::{http_date, iso8601, parse_http_date, parse_iso8601};
 
     #[test]
     fn a_time_that_is_written_is_read_back_on_every_day_and_what_is_none_is_refused() {
@@ -166,6 +181,28 @@ mod tests {
             (1_795_233_780_000, "Sat, 21 Nov 2026 04:03:00 GMT"),
         ] {
             assert_eq!(http_date(ms), want);
+            assert_eq!(parse_http_date(want), Some(ms / 1000 * 1000));
+        }
+        for day in 0..100_000 {
+            let ms = (day * 86_400 + day * 863 % 86_400) * 1000;
+            assert_eq!(parse_http_date(&http_date(ms)), Some(ms));
+        }
+        for bad in [
+            "",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Mon, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06 nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 24:49:37 GMT",
+            "Sun, 06 Nov 1994 08:60:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 GMT ",
+            "Sun, +6 Nov 1994 08:49:37 GMT",
+            "Wed, 30 Feb 2000 00:00:00 GMT",
+            "Thu, 01 Jan 197\u{e9} 00:00:00 GMT",
+        ] {
+            assert_eq!(parse_http_date(bad), None, "{bad}");
         }
     }
 

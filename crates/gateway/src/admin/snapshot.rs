@@ -195,6 +195,8 @@ fn route(route: &Route, counts: &MetricCounts) -> Value {
         Action::Forward(forward) => ("forward", Some(forward.policy.sealed)),
         Action::Standalone(_) => ("standalone", None),
         Action::Keys(_) => ("keys", None),
+        Action::Ohttp(_) => ("ohttp gateway", None),
+        Action::OhttpRelay(_) => ("ohttp relay", None),
     };
     json!({
         "name": route.name,

@@ -5,6 +5,7 @@ mod cors;
 mod limits;
 mod listeners;
 mod mle;
+mod ohttp;
 mod one_shot;
 mod routes;
 mod upstreams;
@@ -42,6 +43,7 @@ use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::mle::{KeyFiles, KeyRing, Mle};
+use crate::ohttp::{self as oblivious, Relay, Targets};
 use crate::one_shot::{LiveKeys, OneShotFiles, Purpose};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route, Sealing};
 use crate::upstream::{Target, Upstream};
@@ -125,9 +127,10 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
             routes::resolve(index, route, &listeners, (raw.upstreams, raw.mle_keys), (&mle_keys, raw.file), problems)
         })
         .collect();
-    routes::check_documents(&routes, problems);
+    one_shot::check_documents(&routes, problems);
     let one_shot = one_shot::resolve(raw.one_shot, raw.file, problems);
-    routes::check_one_shot(&routes, &one_shot, problems);
+    one_shot::check_routes(&routes, &one_shot, problems);
+    ohttp::check_routes(raw.routes, one_shot.keys.is_some(), problems);
     let cors = cors::resolve(raw.cors, problems);
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
     let access_log = raw.access_log.map(|log| access_log::resolve(log, raw.file, problems));
@@ -234,7 +237,9 @@ impl GatewayConfig {
     ) -> Result<Arc<LiveKeys>, String> {
         let claims = self.policies().filter(|policy| policy.sealed == Sealing::Ehbp && policy.ehbp.refuses_replays);
         let claims = claims.map(|policy| format!("routes[{}].ehbp.replay", policy.route));
-        let files = self.one_shot.over(authority.store().status().kind, claims)?;
+        let kind = authority.store().status().kind;
+        let files = self.one_shot.over(kind, claims)?;
+        self.gateways().try_for_each(|policy| ohttp::check_store(policy, kind))?;
         if let Some(same) = before.map(Gateway::one_shot).filter(|keys| *keys.files() == files) {
             same.reload(clock.now_ms()).map_err(|(setting, why)| format!("{setting}: {why}"))?;
             return Ok(same.clone());
@@ -257,13 +262,13 @@ impl GatewayConfig {
     fn document_routes(&self) -> Vec<Route> {
         let mut routes: Vec<Route> = Vec::new();
         for route in &self.routes {
-            let CheckedAction::Forward(_, policy) = &route.action else { continue };
-            let Some(document) = policy.sealed.document() else { continue };
-            let Ok(path) = Pattern::exact(document.path().to_owned()) else { continue };
-            let matcher = Matcher { patterns: vec![path], ..route.matcher.clone() };
-            if routes.iter().all(|other| other.matcher != matcher) {
-                let name = format!("keys:{}", document.path());
-                routes.push(Route { name, matcher, delay: Duration::ZERO, action: Action::Keys(document) });
+            for document in route.action.documents() {
+                let Ok(path) = Pattern::exact(document.path().to_owned()) else { continue };
+                let matcher = Matcher { patterns: vec![path], ..route.matcher.clone() };
+                if routes.iter().all(|other| other.matcher != matcher) {
+                    let name = format!("keys:{}", document.path());
+                    routes.push(Route { name, matcher, delay: Duration::ZERO, action: Action::Keys(document) });
+                }
             }
         }
         routes
@@ -272,7 +277,14 @@ impl GatewayConfig {
     fn policies(&self) -> impl Iterator<Item = &ForwardPolicy> {
         self.routes.iter().filter_map(|route| match &route.action {
             CheckedAction::Forward(_, policy) => Some(&**policy),
-            CheckedAction::Sessions | CheckedAction::Standalone(_) => None,
+            _ => None,
+        })
+    }
+
+    fn gateways(&self) -> impl Iterator<Item = &oblivious::GatewayPolicy> {
+        self.routes.iter().filter_map(|route| match &route.action {
+            CheckedAction::Ohttp(policy) => Some(policy),
+            _ => None,
         })
     }
 
@@ -322,6 +334,26 @@ impl GatewayConfig {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
                 CheckedAction::Standalone(standalone) => Action::Standalone(*standalone),
+                CheckedAction::Ohttp(policy) => {
+                    let forward = |upstream: &String| {
+                        let policy = ForwardPolicy { route: policy.route, ..ForwardPolicy::default() };
+                        Some(Forward {
+                            upstream: upstreams.get(upstream.as_str())?.clone(),
+                            policy,
+                            kept: None,
+                            mle: None,
+                        })
+                    };
+                    let targets = policy.targets.iter();
+                    let targets = targets.filter_map(|(target, upstream)| Some((target.clone(), forward(upstream)?)));
+                    let (targets, keys) = (Targets(targets.collect()), one_shot.clone());
+                    Action::Ohttp(Arc::new(oblivious::Gateway { policy: policy.clone(), targets, keys }))
+                }
+                CheckedAction::OhttpRelay(upstream, forward, policy) => {
+                    let upstream = upstreams.get(upstream.as_str())?.clone();
+                    let forward = Forward { upstream, policy: ForwardPolicy::clone(forward), kept: None, mle: None };
+                    Action::OhttpRelay(Box::new(Relay { policy: policy.clone(), forward }))
+                }
                 CheckedAction::Forward(upstream, policy) => Action::Forward(Box::new(Forward {
                     upstream: upstreams.get(upstream.as_str())?.clone(),
                     policy: ForwardPolicy::clone(policy),
@@ -337,8 +369,9 @@ impl GatewayConfig {
         });
         let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
         let mut routes = routes.collect::<Result<Vec<_>, String>>()?;
-        let documents = self.document_routes();
-        routes.splice(0..0, documents);
+        let own = self.document_routes().into_iter().chain(oblivious::well_known(&routes));
+        let own: Vec<Route> = own.collect();
+        routes.splice(0..0, own);
         let access_log = self.access_log.as_ref().map(CheckedAccessLog::open).transpose()?;
         let upstreams = upstreams.into_values().collect();
         // Last, so that a reload that fails changes no gauge.

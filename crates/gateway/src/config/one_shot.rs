@@ -5,7 +5,8 @@ use std::path::Path;
 use sealway_runtime::config::{FilePath, Flag, Number, Problems};
 use serde::{Deserialize, Serialize};
 
-use crate::one_shot::{ClearRequests, EhbpPolicy, OneShotFiles, OneShotPolicy, PskFiles, parse_kem};
+use super::routes::{CheckedAction, CheckedRoute};
+use crate::one_shot::{ClearRequests, Document, EhbpPolicy, OneShotFiles, OneShotPolicy, PskFiles, parse_kem};
 
 /// Section `one_shot:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -59,6 +60,42 @@ impl OneShotFiles {
             }
         };
         Ok(OneShotFiles { makes_ehbp_keys, ..self.clone() })
+    }
+}
+
+impl CheckedAction {
+    /// Returns the documents that publish the keys of the route.
+    pub(super) fn documents(&self) -> Vec<Document> {
+        match self {
+            CheckedAction::Forward(_, policy) => policy.sealed.document().into_iter().collect(),
+            CheckedAction::Ohttp(_) => vec![Document::OhttpList, Document::OhttpConfig],
+            CheckedAction::Sessions | CheckedAction::Standalone(_) | CheckedAction::OhttpRelay(..) => Vec::new(),
+        }
+    }
+}
+
+/// Reports routes for wire 4 without the keys that they need.
+pub(super) fn check_routes(routes: &[CheckedRoute], files: &OneShotFiles, problems: &mut Problems) {
+    for CheckedRoute { index, action, .. } in routes {
+        let CheckedAction::Forward(_, policy) = action else { continue };
+        if policy.sealed.serves_hpke() && files.keys.is_none() {
+            problems.add(format!("routes[{index}].sealed"), "hpke needs one_shot.keys, the service's keys");
+        }
+        if policy.sealed.serves_hpke() && policy.one_shot.needs_psk && files.psk.is_none() {
+            problems.add(format!("routes[{index}].one_shot.client"), "psk needs one_shot.psk");
+        }
+    }
+}
+
+/// Reports routes on a path at which the gateway publishes keys for other routes.
+pub(super) fn check_documents(routes: &[CheckedRoute], problems: &mut Problems) {
+    for CheckedRoute { index, matcher, .. } in routes {
+        let documents = routes.iter().flat_map(|route| route.action.documents());
+        let is_exact = |path: &str| matcher.patterns.iter().any(|own| !own.is_prefix() && own.path() == path);
+        if let Some(path) = documents.map(Document::path).find(|path| is_exact(path)) {
+            let why = format!("{path} is the gateway's own, which publishes keys there");
+            problems.add(format!("routes[{index}].match.path"), why);
+        }
     }
 }
 

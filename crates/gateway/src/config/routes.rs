@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
 use super::mle::{self, RawMle, RawMleKey};
+use super::ohttp::{self, RawOhttp};
 use super::one_shot::{RawEhbp, RawRouteOneShot, resolve_ehbp, resolve_one_shot};
 use super::{OneOrMany, RawUpstream};
 use crate::mle::KeyFiles;
-use crate::one_shot::{Document, OneShotFiles};
+use crate::ohttp::{GatewayPolicy, RelayPolicy};
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealing};
 use crate::standalone::Standalone;
@@ -52,6 +53,10 @@ pub struct RawRoute {
     /// Name of the upstream that answers.
     /// - default: –
     upstream: Option<String>,
+    /// A gateway or a relay of Oblivious HTTP (RFC 9458).
+    /// - type: section
+    /// - default: –
+    pub(super) ohttp: Option<RawOhttp>,
     /// Time that a request waits first.
     delay_ms: Number<u64, 0, 0, DELAY_MS_MAX>,
     /// `required`: every request is sealed. `optional`: requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
@@ -158,7 +163,7 @@ struct RawHeaderRules {
 #[derive(Clone, Debug)]
 pub(super) struct CheckedRoute {
     /// Index of the route in the configuration.
-    index: usize,
+    pub(super) index: usize,
     /// Name in metrics and logs; by default its path in the configuration.
     pub(super) name: String,
     pub(super) matcher: Matcher,
@@ -172,6 +177,10 @@ pub(super) enum CheckedAction {
     Standalone(Standalone),
     /// Name of the upstream, and the route's settings for it.
     Forward(String, Box<ForwardPolicy>),
+    /// A gateway of Oblivious HTTP.
+    Ohttp(GatewayPolicy),
+    /// A relay of Oblivious HTTP: the name of the upstream, and the route's settings.
+    OhttpRelay(String, Box<ForwardPolicy>, RelayPolicy),
 }
 
 /// Checks `routes[index]`; `None` if it has no valid action.
@@ -187,6 +196,9 @@ pub(super) fn resolve(
     let matcher = resolve_matcher(&at, &raw.matcher, listeners, problems);
     let delay = raw.delay_ms.millis(&format!("{at}.delay_ms"), problems);
     let action = match (&raw.sessions, raw.standalone, &raw.upstream) {
+        (None, None, upstream) if raw.ohttp.is_some() => {
+            ohttp::resolve(index, raw, upstream.as_ref(), upstreams, problems)
+        }
         (Some(_), None, None) => Some(CheckedAction::Sessions),
         (None, Some(standalone), None) => Some(CheckedAction::Standalone(standalone)),
         (None, None, Some(upstream)) => {
@@ -211,7 +223,7 @@ pub(super) fn resolve(
             Some(CheckedAction::Forward(upstream.clone(), Box::new(policy)))
         }
         _ => {
-            problems.add(&at, "expected one of: sessions: {}, an upstream, or standalone");
+            problems.add(&at, "expected one of: sessions: {}, an upstream, ohttp, or standalone");
             None
         }
     };
@@ -232,37 +244,9 @@ pub(super) fn resolve(
     Some(CheckedRoute { index, name, matcher, delay, action: action? })
 }
 
-/// Reports routes for wire 4 without the keys that they need.
-pub(super) fn check_one_shot(routes: &[CheckedRoute], files: &OneShotFiles, problems: &mut Problems) {
-    for CheckedRoute { index, action, .. } in routes {
-        let CheckedAction::Forward(_, policy) = action else { continue };
-        if policy.sealed.serves_hpke() && files.keys.is_none() {
-            problems.add(format!("routes[{index}].sealed"), "hpke needs one_shot.keys, the service's keys");
-        }
-        if policy.sealed.serves_hpke() && policy.one_shot.needs_psk && files.psk.is_none() {
-            problems.add(format!("routes[{index}].one_shot.client"), "psk needs one_shot.psk");
-        }
-    }
-}
-
-/// Reports routes on a path at which the gateway publishes keys for other routes.
-pub(super) fn check_documents(routes: &[CheckedRoute], problems: &mut Problems) {
-    for CheckedRoute { index, matcher, .. } in routes {
-        let documents = routes.iter().filter_map(|route| match &route.action {
-            CheckedAction::Forward(_, policy) => policy.sealed.document(),
-            CheckedAction::Sessions | CheckedAction::Standalone(_) => None,
-        });
-        let is_exact = |path: &str| matcher.patterns.iter().any(|own| !own.is_prefix() && own.path() == path);
-        if let Some(path) = documents.map(Document::path).find(|path| is_exact(path)) {
-            let why = format!("{path} is the gateway's own, which publishes keys there");
-            problems.add(format!("routes[{index}].match.path"), why);
-        }
-    }
-}
-
 impl RawRoute {
     /// Returns the given settings that have no effect without an upstream.
-    fn settings_of_upstreams(&self) -> Vec<&'static str> {
+    pub(super) fn settings_of_upstreams(&self) -> Vec<&'static str> {
         let is_echo = self.standalone == Some(Standalone::Echo);
         let given = [
             ("sealed", self.sealed.is_some()),
@@ -327,7 +311,7 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
     matcher
 }
 
-fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
+pub(super) fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> ForwardPolicy {
     let at = &format!("routes[{index}]");
     let all = ForwardPolicy::default();
     let content_type = raw.content_type.as_deref().map_or(Some(all.content_type.clone()), |text| {
@@ -417,7 +401,7 @@ fn upgrade_protocol(name: &str) -> Result<String, String> {
 }
 
 /// True if the text can be the path of a request.
-fn is_path(text: &str) -> bool {
+pub(super) fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.contains(['?', '#']) && text.parse::<PathAndQuery>().is_ok()
 }
 

@@ -7,7 +7,7 @@ use sealway_proto::one_shot::key_document::KEY_DOCUMENT_PATH;
 use sealway_runtime::http::{Body, full};
 use sealway_sessions::answer::{busy, plain_error};
 
-use super::LiveKeys;
+use super::{LiveKeys, Purpose};
 
 /// The media type of key configurations (RFC 9458 section 3.2).
 const OHTTP_KEYS: HeaderValue = HeaderValue::from_static("application/ohttp-keys");
@@ -19,6 +19,10 @@ pub enum Document {
     Ehbp,
     /// The key document of wire 4.
     Hpke,
+    /// The list of published keys of Oblivious HTTP.
+    OhttpList,
+    /// The configuration of the preferred key of Oblivious HTTP, for clients that take no list.
+    OhttpConfig,
 }
 
 impl Document {
@@ -27,6 +31,8 @@ impl Document {
         match self {
             Document::Ehbp => "/.well-known/hpke-keys",
             Document::Hpke => KEY_DOCUMENT_PATH,
+            Document::OhttpList => "/ohttp-keys",
+            Document::OhttpConfig => "/ohttp-configs",
         }
     }
 
@@ -40,14 +46,25 @@ impl Document {
         let (content_type, document) = match self {
             Document::Ehbp => (OHTTP_KEYS, keys.ehbp_config(now_ms)),
             Document::Hpke => (HeaderValue::from_static("application/json"), Some(keys.hpke_document(now_ms))),
+            Document::OhttpList => (OHTTP_KEYS, Some(keys.ohttp_list(now_ms)).filter(|list| !list.is_empty())),
+            Document::OhttpConfig => {
+                (OHTTP_KEYS, keys.preferred(Purpose::Ohttp, now_ms).map(|key| key.encoded().clone()))
+            }
         };
-        document.map_or_else(busy, |document| published(content_type, document))
+        let caching = match self {
+            // Clients that keep the list for different times see different keys, and can be told apart.
+            Document::OhttpList | Document::OhttpConfig => {
+                format!("public, max-age={}", keys.files().max_age_ms / 1000)
+            }
+            Document::Ehbp | Document::Hpke => "no-cache".to_owned(),
+        };
+        document.map_or_else(busy, |document| published(content_type, &caching, document))
     }
 }
 
-fn published(content_type: HeaderValue, document: Bytes) -> Response<Body> {
+fn published(content_type: HeaderValue, caching: &str, document: Bytes) -> Response<Body> {
     let mut answer = Response::new(full(document));
     answer.headers_mut().insert(CONTENT_TYPE, content_type);
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    answer.headers_mut().extend(HeaderValue::try_from(caching).ok().map(|caching| (CACHE_CONTROL, caching)));
     answer
 }

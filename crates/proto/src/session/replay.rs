@@ -137,6 +137,23 @@ impl Claim {
         Claim::until_end(key, (since_ms, until_ms), now_ms)
     }
 
+    /// Creates the claim of a message under a key configuration that has an authenticated stamp; the arguments are those of
+    /// [`Claim::of_key`].
+    ///
+    /// # Errors
+    /// [`Error::TimestampOutsideWindow`].
+    #[cfg(feature = "one-shot")]
+    pub fn of_key_stamped(
+        provider: &dyn Provider,
+        scope: &[u8; 32],
+        enc: &[u8],
+        stamp_ms: u64,
+        now_ms: u64,
+        policy: &ReplayPolicy,
+    ) -> Result<Self, Error> {
+        Claim::passed_on(hashed(provider, KEY_TAG, scope, enc), false, stamp_ms, now_ms, policy)
+    }
+
     fn until_end(key: ClaimKey, (since_ms, until_ms): (u64, u64), now_ms: u64) -> Result<Self, Error> {
         if now_ms >= until_ms {
             return Err(Error::TimestampOutsideWindow);

@@ -1,0 +1,122 @@
+//! The role of a relay: one path to one gateway (RFC 9458 section 6.2). It passes on the message, its media type, its length and
+//! `Incremental`, and nothing else; it adds nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::body::Body as HttpBody;
+use metrics::counter;
+use sealway_proto::ohttp::Form;
+use sealway_runtime::http::share::Share;
+use sealway_runtime::http::{Body, Origin, RequestBody, discard};
+
+use super::form_of;
+use super::rejection::Rejection;
+use super::seal::INCREMENTAL;
+use crate::body::{StreamLimits, bounded};
+use crate::config::RequestLimits;
+use crate::route::Forward;
+use crate::uploads::{Upload, begin as begin_upload};
+use crate::upstream::UpstreamError;
+
+/// Headers of an answer that pass.
+const OF_ANSWER: [HeaderName; 4] = [CONTENT_TYPE, CACHE_CONTROL, RETRY_AFTER, INCREMENTAL];
+
+/// The settings of a route with the role of a relay.
+#[derive(Clone, Debug)]
+pub(crate) struct RelayPolicy {
+    /// The path of the gateway at its upstream.
+    pub(crate) gateway_path: Uri,
+    /// Longest message in either direction, in bytes.
+    pub(crate) message_max: u64,
+}
+
+/// A route with the role of a relay.
+#[derive(Debug)]
+pub struct Relay {
+    pub(crate) policy: RelayPolicy,
+    pub(crate) forward: Forward,
+}
+
+impl Relay {
+    /// Answers a request of the route.
+    pub(crate) async fn call(
+        &self,
+        limits: RequestLimits,
+        route: &str,
+        parts: Parts,
+        body: (RequestBody, Share),
+        now_ms: u64,
+    ) -> Response<Body> {
+        let answer = self.pass_on(limits, parts, body).await.unwrap_or_else(|rejection| {
+            rejection.report(route);
+            rejection.outside(now_ms)
+        });
+        counter!("sealway_ohttp_relayed_total", "status" => answer.status().as_str().to_owned()).increment(1);
+        answer
+    }
+
+    async fn pass_on(
+        &self,
+        limits: RequestLimits,
+        parts: Parts,
+        (body, room): (RequestBody, Share),
+    ) -> Result<Response<Body>, Rejection> {
+        let form = match form_of(&parts, true) {
+            Ok(form) if body.size_hint().lower() <= self.policy.message_max => form,
+            checked => {
+                discard(body).await;
+                return Err(checked.err().unwrap_or(Rejection::of_status(StatusCode::PAYLOAD_TOO_LARGE)));
+            }
+        };
+        let is_answered = Arc::<AtomicBool>::default();
+        let bounds = limits.of_body(&self.forward.policy, &is_answered);
+        let body = bounded(body, StreamLimits { len_max: self.policy.message_max, ..bounds });
+        let upload = Upload {
+            forward: &self.forward,
+            origin: parts.extensions.get::<Origin>(),
+            ahead_max: limits.body_ahead_max,
+            waits_for_100: false,
+        };
+        let unanswered = |err: UpstreamError| Rejection::of_status(err.status());
+        let body = begin_upload(body, room, &upload).await.map_err(unanswered)?;
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.policy.gateway_path.clone();
+        let media_type = http::HeaderValue::from_static(form.request_type());
+        request.headers_mut().insert(CONTENT_TYPE, media_type);
+        if let Some(incremental) = parts.headers.get(INCREMENTAL) {
+            request.headers_mut().insert(INCREMENTAL, incremental.clone());
+        }
+        let answer = self.forward.upstream.call(request).await.map_err(unanswered)?;
+        is_answered.store(true, Ordering::Relaxed);
+        self.of_gateway(form, answer, limits)
+    }
+
+    /// Passes on an answer of the gateway: one of the request's form, or an error. A redirect is followed by nobody: it would move
+    /// clients to another gateway.
+    fn of_gateway(
+        &self,
+        form: Form,
+        answer: Response<Body>,
+        limits: RequestLimits,
+    ) -> Result<Response<Body>, Rejection> {
+        let (mut parts, body) = answer.into_parts();
+        let media_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        let is_sealed = parts.status == StatusCode::OK && essence.eq_ignore_ascii_case(form.answer_type());
+        let is_error = parts.status.is_client_error() || parts.status.is_server_error();
+        let max = self.policy.message_max;
+        if !(is_sealed || is_error) || body.size_hint().lower() > max {
+            return Err(Rejection::ANSWER);
+        }
+        let passed = OF_ANSWER.into_iter().filter_map(|name| Some((name.clone(), parts.headers.get(name)?.clone())));
+        parts.headers = passed.collect::<HeaderMap>();
+        parts.extensions.clear();
+        let bounds = StreamLimits { len_max: max, idle: limits.body_idle, time: None, rate: None };
+        Ok(Response::from_parts(parts, bounded(body, bounds)))
+    }
+}
