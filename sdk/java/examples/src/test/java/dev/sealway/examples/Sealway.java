@@ -1,24 +1,26 @@
 package dev.sealway.examples;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A real {@code sealway serve} in a temporary folder, with the demo service behind and the authority's endpoints open. */
+/** A real {@code sealway serve} in a temporary folder, with the demo service behind. */
 final class Sealway implements AutoCloseable {
     static final String SECRET = "0123456789abcdef0123456789abcdef";
     final String url;
     final Path folder;
     private final Process process;
 
+    /** Starts one of sessions, with the authority's endpoints open. */
     Sealway(Path folder) throws IOException, InterruptedException {
-        this.folder = folder;
-        Files.writeString(folder.resolve("secret"), SECRET + "\n");
-        Files.setPosixFilePermissions(folder.resolve("secret"), java.nio.file.attribute.PosixFilePermissions.fromString("rw-------"));
-        Files.writeString(folder.resolve("serve.yaml"), """
+        this(secret(folder, "secret", SECRET), """
                 listeners:
                   - address: "127.0.0.1:0"
                 routes:
@@ -35,10 +37,34 @@ final class Sealway implements AutoCloseable {
                   authority_secret_file: secret
                 telemetry: { log_format: json, log_level: info }
                 """);
+    }
+
+    Sealway(Path folder, String configuration) throws IOException, InterruptedException {
+        this.folder = folder;
+        Files.writeString(folder.resolve("serve.yaml"), configuration);
         Path log = folder.resolve("log");
         process = new ProcessBuilder(binary(), "serve", "--config", "serve.yaml").directory(folder.toFile())
                 .redirectError(log.toFile()).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
         url = address(log);
+    }
+
+    /** Writes a file that its owner alone reads, and returns the folder. */
+    static Path secret(Path folder, String name, String text) throws IOException {
+        Files.writeString(folder.resolve(name), text + "\n");
+        Files.setPosixFilePermissions(folder.resolve(name), PosixFilePermissions.fromString("rw-------"));
+        return folder;
+    }
+
+    /** Runs another command of the program in a folder, and returns its output. */
+    static String run(Path folder, String... arguments) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(binary()));
+        command.addAll(List.of(arguments));
+        Process process = new ProcessBuilder(command).directory(folder.toFile()).redirectErrorStream(true).start();
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        if (process.waitFor() != 0) {
+            throw new IllegalStateException(String.join(" ", command) + ": " + output);
+        }
+        return output;
     }
 
     static String binary() {
