@@ -31,9 +31,8 @@ export async function startSealway(origin = "http://127.0.0.1:1", sessions: stri
   const folder = mkdtempSync(join(tmpdir(), "sealway-ts-"));
   const secretFile = join(folder, "peers.secret");
   writeFileSync(secretFile, `${SECRET}\n`, { mode: 0o600 });
-  const config = join(folder, "serve.yaml");
-  writeFileSync(
-    config,
+  const { url, stop } = await startServe(
+    folder,
     `listeners: [{ address: "127.0.0.1:0" }]
 routes:
   - match: { path_prefix: ["/session/", "/v1/", "/v3/"], path: ["/.well-known/sealway-keys", "/health", "/ready"] }
@@ -50,18 +49,27 @@ ${sessions.map((line) => `  ${line}\n`).join("")}cors: { origins: ["${origin}"] 
 telemetry: { log_format: json, log_level: info }
 `,
   );
-  const child = spawn(binary(), ["serve", "--config", config], { stdio: ["ignore", "ignore", "pipe"] });
-  try {
-    const url = await listening(child, /"message":"serving".*"addresses":"\[([0-9.:]+)/, "stderr");
-    const set = await (await fetch(`http://${url}/.well-known/sealway-keys`)).json();
-    const stop = async (): Promise<void> => {
-      await stopped(child);
-      rmSync(folder, { recursive: true, force: true });
-    };
-    return { url: `http://${url}`, secret: SECRET, secretFile, pin: set.keys[0].key_id, stop };
-  } catch (error) {
+  const set = await (await fetch(`${url}/.well-known/sealway-keys`)).json();
+  return { url, secret: SECRET, secretFile, pin: set.keys[0].key_id, stop };
+}
+
+/** Serves a configuration that logs in JSON, in a folder that is removed at the end. */
+export async function startServe(
+  folder: string,
+  config: string,
+): Promise<{ readonly url: string; stop(): Promise<void> }> {
+  const file = join(folder, "serve.yaml");
+  writeFileSync(file, config);
+  const child = spawn(binary(), ["serve", "--config", file], { stdio: ["ignore", "ignore", "pipe"] });
+  const stop = async (): Promise<void> => {
     await stopped(child);
     rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    const at = await listening(child, /"message":"serving".*"addresses":"\[([0-9.:]+)/, "stderr");
+    return { url: `http://${at}`, stop };
+  } catch (error) {
+    await stop();
     throw error;
   }
 }
