@@ -55,7 +55,9 @@ pub fn answer_open(data: &[u8]) {
     };
     let (stamp, nonce) = match wire {
         Wire::V1 => (got.header(X_TIMESTAMP), got.header(X_NONCE)),
-        Wire::V2 | Wire::Native | Wire::OneShot => got.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split"),
+        Wire::V2 | Wire::Native | Wire::OneShot => {
+            got.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split")
+        }
     };
     assert!(nonce.starts_with("r-"), "the nonce of a request opened as an answer");
     let stamp: u64 = stamp.parse().expect("digits");

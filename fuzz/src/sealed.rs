@@ -115,7 +115,9 @@ fn check_opened(
     if sent.body == honest.body && detached(sent) == detached(honest) {
         let context = |message: &Message| match wire {
             Wire::V1 => Some((message.path.clone(), message.header(X_TIMESTAMP).to_owned())),
-            Wire::V2 | Wire::Native | Wire::OneShot => Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned())),
+            Wire::V2 | Wire::Native | Wire::OneShot => {
+                Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned()))
+            }
         };
         assert_eq!(context(sent), context(honest), "opened in another context");
     }

@@ -117,7 +117,8 @@ def test_what_the_service_refuses_or_breaks_is_a_typed_error(
         send(kind, url, pins(service), ("POST", "/a", b"1"))
     assert error.value.code == code
     assert service.calls == 1
-    assert ("unknown" in str(error.value)) is (mode == "replayed")
+    assert not error.value.retryable
+    assert ("unknown" in str(error.value)) is (mode in ("replayed", "policy", "store_unavailable"))
 
 
 def test_a_problem_that_is_said_to_be_an_answer_does_not_open(service: Service, url: str) -> None:

@@ -85,11 +85,11 @@ class ActiveKey(ActiveSession):
 
     def left_sec(self) -> float:
         """Returns the seconds until clients use it no longer."""
-        return (self._key.use_until_ms - self._keys.now_ms()) / 1000
+        return (self._key.use_until_ms - now_ms()) / 1000
 
     def is_usable(self) -> bool:
         """Returns True while clients use it."""
-        return self._key.is_in_use(self._keys.now_ms())
+        return self._key.is_in_use(now_ms())
 
 
 class OneShotKeys:
@@ -123,7 +123,8 @@ class OneShotKeys:
 
     def _choose(self) -> ActiveKey | None:
         with self._lock:
-            found = choose(self._keys, self.now_ms(), self._options.usable_kems())
+            # By the machine's own clock: the holder of a stolen key could move the other one back.
+            found = choose(self._keys, now_ms(), self._options.usable_kems())
         return None if found is None else ActiveKey(found, self._options.psk, self)
 
     def establish(self) -> Flow[ActiveSession]:
@@ -219,9 +220,9 @@ class OneShotAttempt(NativeAttempt):
             if server_ms is not None:
                 self.active.set_clock(server_ms, time.monotonic())
             call.has_healed_clock = True
-        # Nothing behind the gateway has seen a request that policy or the store keeps out.
-        error.retryable = is_proven or error.code == "store_unavailable"
+        # A copy that was delivered before this one may have been served, whatever this one meets.
+        error.retryable = is_proven
         is_again = is_proven and is_first and call.body is not None
-        if error.code in ("clock_skew", "replayed") and not error.retryable and call.method not in SAFE_METHODS:
+        if not error.retryable and call.method not in SAFE_METHODS:
             error.note_unknown()
         return Verdict(error, is_again)
