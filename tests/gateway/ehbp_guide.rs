@@ -1,7 +1,6 @@
 //! docs/guides/replace-ehbp-server.md, run as it is written, on ports of this test's own.
 
-use sealway_testkit::daemon::free_port;
-use sealway_testkit::guide::{self, blocks};
+use sealway_testkit::guide;
 
 use crate::BINARY;
 
@@ -10,22 +9,7 @@ const GUIDE: &str = include_str!("../../docs/guides/replace-ehbp-server.md");
 #[test]
 fn every_command_of_the_guide_does_what_it_says() {
     let folder = tempfile::tempdir().unwrap();
-    let ports = [8080, 9000].map(|written: u16| (written.to_string(), free_port().unwrap().to_string()));
-    let on_ports =
-        |text: &str| ports.iter().fold(text.to_owned(), |text, (written, taken)| text.replace(written, taken));
-    let blocks = blocks(GUIDE);
-    for block in &blocks {
-        if let Some(file) = &block.file {
-            std::fs::write(folder.path().join(file), on_ports(&block.text)).unwrap();
-        }
-    }
-    let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
-    for block in blocks.iter().filter(|block| block.info == "sh") {
-        let text = on_ports(&block.text).replace(" &\n", " >>background.log 2>&1 &\n");
-        script.push_str(&format!("echo '### line {}' >&2\n{text}", block.line));
-    }
-    let mut shell = guide::shell(BINARY, folder.path(), &script).unwrap();
-    guide::run(&mut shell, &folder.path().join("background.log")).unwrap();
+    guide::play(GUIDE, BINARY, folder.path(), &[8080, 9000]).unwrap();
     let published = std::fs::read(folder.path().join("published.bin")).unwrap();
     // The key of the identity file: clients that have it keep it.
     assert_eq!((published.len(), &published[..3]), (41, &b"\0\0\x20"[..]));

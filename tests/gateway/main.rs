@@ -37,6 +37,7 @@ mod ohttp_clients;
 mod ohttp_guide;
 mod ohttp_relay;
 mod one_shot;
+mod one_shot_guide;
 mod pass_through;
 mod raw_http2;
 mod reload;

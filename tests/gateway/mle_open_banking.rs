@@ -188,9 +188,7 @@ fn a_wrong_signature_inside_gets_the_same_bytes_and_the_service_hears_nothing() 
     for name in ["iss", "aud", "exp", "iat", "jti"] {
         tokens.push((format!("{name} absent"), setup.nested(&good_header, &without(&good, name))));
     }
-    for name in ["alg"] {
-        tokens.push((format!("{name} absent"), setup.nested(&without(&good_header, name), &good)));
-    }
+    tokens.push(("alg absent".to_owned(), setup.nested(&without(&good_header, "alg"), &good)));
     let signed = compact(&good_header, good.to_string().as_bytes(), &setup.tpp);
     let parts: Vec<&str> = signed.split('.').collect();
     for (what, plaintext) in [

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use sealway_gateway::one_shot::{Condition, Form, Key, KeyFile, Lifetime, Purpose, parse_kem};
+use sealway_gateway::one_shot::{Condition, Form, Key, KeyFile, Lifetime, Purpose, issue_psk, parse_kem};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::hpke::Kem;
@@ -70,6 +70,13 @@ pub(crate) enum OneShotKeysAction {
         key_id: Option<u8>,
         #[command(flatten)]
         life: Life,
+    },
+    /// Print the pre-shared key of a client, in base64
+    Psk {
+        /// The file of one_shot.psk.master; it is made if it is not there
+        master: PathBuf,
+        /// The client's public name: 1 to 64 visible ASCII characters
+        id: String,
     },
     /// Have a root sign the keys of wire 4
     Sign {
@@ -184,6 +191,10 @@ pub(crate) fn run(action: OneShotKeysAction) -> anyhow::Result<()> {
                 }
                 _ => keys.import_ehbp(default_provider(), &source, life),
             })
+        }
+        OneShotKeysAction::Psk { master, id } => {
+            writeln!(out(), "{}", *issue_psk(default_provider(), &master, &id)?)?;
+            Ok(())
         }
         OneShotKeysAction::Sign { file, root, expires_in } => sign(&file, &root, &expires_in, now_ms),
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::daemon::root;
+use crate::daemon::{free_port, root};
 
 /// Most lines of a shell's output in an error.
 const TOLD: usize = 60;
@@ -89,6 +89,30 @@ pub fn run(shell: &mut Command, log: &Path) -> anyhow::Result<()> {
 fn last(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(TOLD)..].join("\n")
+}
+
+/// Plays a guide in a folder: writes the files that it shows, and runs its `sh` blocks as one script, so that what it starts in the
+/// background goes on. The ports that it names are replaced by free ones of this machine.
+///
+/// # Errors
+/// As [`run`], and a folder that accepts no files.
+pub fn play(guide: &str, binary: &str, folder: &Path, ports: &[u16]) -> anyhow::Result<()> {
+    let ports = ports.iter().map(|written| Ok((written.to_string(), free_port()?.to_string())));
+    let ports = ports.collect::<anyhow::Result<Vec<_>>>()?;
+    let on_ports =
+        |text: &str| ports.iter().fold(text.to_owned(), |text, (written, taken)| text.replace(written, taken));
+    let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
+    for block in blocks(guide) {
+        if let Some(file) = &block.file {
+            std::fs::write(folder.join(file), on_ports(&block.text))?;
+        }
+        if block.info == "sh" {
+            // Processes that it starts must not hold this process's output open.
+            let text = on_ports(&block.text).replace(" &\n", " >>background.log 2>&1 &\n");
+            script.push_str(&format!("echo '### line {}' >&2\n{text}", block.line));
+        }
+    }
+    run(&mut shell(binary, folder, &script)?, &folder.join("background.log"))
 }
 
 /// Returns the links of a page of `docs/guides`, or of a folder beside it, to files that do not exist.

@@ -19,4 +19,4 @@ pub use self::exchange::OneShotPolicy;
 pub use self::file::KeyFile;
 pub use self::key::{Condition, Key, Purpose, Times, kem_name, parse_kem};
 pub use self::keys::{LiveKeys, OneShotFiles, ShownKey};
-pub use self::psk::{Psk, PskFiles, Psks};
+pub use self::psk::{Psk, PskFiles, Psks, issue_psk};

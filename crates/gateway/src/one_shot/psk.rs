@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 
 use sealway_proto::crypto::Provider;
 use sealway_proto::limits::KEY_LEN;
+use sealway_proto::one_shot::is_psk_id;
 use sealway_proto::wire::base64;
 use sealway_runtime::config::{ConfigError, read_bounded, read_secret, readable_by_others};
+use sealway_sessions::kek;
 use zeroize::Zeroizing;
 
-/// Longest name of a pre-shared key, in bytes.
-const ID_LEN_MAX: usize = 64;
 /// Longest list of revoked names, in bytes.
 const REVOKED_LEN_MAX: u64 = 4 * 1024 * 1024;
+/// The form of names, for errors.
+const NAMES: &str = "1 to 64 visible ASCII characters";
 /// Label of the derivation of a key.
 const LABEL: &[u8] = b"sealway/4 psk";
 
@@ -62,7 +64,7 @@ impl Psks {
     pub fn get(&self, provider: &dyn Provider, id: &str) -> Result<Psk, sealway_proto::Error> {
         let is_accepted = !self.revoked.contains(id);
         let secret = if is_accepted { &self.master } else { &self.decoy };
-        Ok(Psk { key: provider.hkdf_sha256(id.as_bytes(), secret.as_slice(), &[LABEL])?, is_accepted })
+        Ok(Psk { key: derive(provider, secret, id)?, is_accepted })
     }
 
     /// Returns whether messages under the key of this name are accepted now.
@@ -75,6 +77,34 @@ impl fmt::Debug for Psks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Psks").field("revoked", &self.revoked.len()).finish_non_exhaustive()
     }
+}
+
+/// Derives the pre-shared key of a client from the master in a file, and returns it in base64. The file is made if it is not there.
+///
+/// # Errors
+/// A name of another form, and what is wrong with the file; never its content.
+// SPEC one-shot.md#pre-shared-keys
+pub fn issue_psk(provider: &dyn Provider, master: &Path, id: &str) -> Result<Zeroizing<String>, ConfigError> {
+    if !is_psk_id(id) {
+        return Err(ConfigError(format!("{id:?} is no name of a client: expected {NAMES}")));
+    }
+    if !master.exists() {
+        let mut secret = Zeroizing::new([0; KEY_LEN]);
+        provider.fill_random(secret.as_mut_slice()).map_err(|err| ConfigError(err.to_string()))?;
+        let line = Zeroizing::new(base64::encode(secret.as_slice()) + "\n");
+        kek::write(master, &line, 0o600, |unfinished| std::fs::hard_link(unfinished, master))?;
+    }
+    let master = read_master(master)?;
+    let key = derive(provider, &master, id).map_err(|err| ConfigError(err.to_string()))?;
+    Ok(Zeroizing::new(base64::encode(key.as_slice())))
+}
+
+fn derive(
+    provider: &dyn Provider,
+    master: &[u8; KEY_LEN],
+    id: &str,
+) -> Result<Zeroizing<[u8; KEY_LEN]>, sealway_proto::Error> {
+    provider.hkdf_sha256(id.as_bytes(), master, &[LABEL])
 }
 
 fn read_master(path: &Path) -> Result<Zeroizing<[u8; KEY_LEN]>, ConfigError> {
@@ -92,14 +122,9 @@ fn read_revoked(path: &Path) -> Result<HashSet<String>, ConfigError> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     let names = lines.filter(|(_, name)| !name.is_empty() && *name != "#" && !name.starts_with("# "));
     let checked = names.map(|(line, name)| {
-        let is_name = name.len() <= ID_LEN_MAX && name.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
-        let wrong = || {
-            ConfigError(format!(
-                "{}:{line}: expected the name of a pre-shared key, 1 to {ID_LEN_MAX} visible ASCII characters",
-                path.display()
-            ))
-        };
-        is_name.then(|| name.to_owned()).ok_or_else(wrong)
+        let wrong =
+            || ConfigError(format!("{}:{line}: expected the name of a pre-shared key, {NAMES}", path.display()));
+        is_psk_id(name).then(|| name.to_owned()).ok_or_else(wrong)
     });
     checked.collect()
 }
@@ -124,6 +149,24 @@ mod tests {
         let derived = default_provider().hkdf_sha256(b"mallory", &[7; 32], &[b"sealway/4 psk"]).unwrap();
         assert!(!mallory.is_accepted && *mallory.key != *derived && !psks.is_accepted("mallory"));
         assert!(!format!("{psks:?}").contains("7, 7"));
+    }
+
+    #[test]
+    fn the_key_that_is_issued_is_the_one_that_opens_and_a_new_master_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let files = PskFiles { master: folder.path().join("master"), revoked: None };
+        let issued = issue_psk(default_provider(), &files.master, "alice").unwrap();
+        assert_eq!(std::fs::metadata(&files.master).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(issue_psk(default_provider(), &files.master, "alice").unwrap(), issued);
+        assert_ne!(issue_psk(default_provider(), &files.master, "bob").unwrap(), issued);
+        let psks = Psks::read(default_provider(), &files).unwrap();
+        assert_eq!(base64::encode(&*psks.get(default_provider(), "alice").unwrap().key), *issued);
+        for name in ["", "a b", "é", &"a".repeat(65)] {
+            let err = issue_psk(default_provider(), &files.master, name).unwrap_err();
+            assert!(err.0.contains("1 to 64 visible"), "{err}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! Binary HTTP: the examples of RFC 9292, cuts and pieces, every rule, and another implementation as an oracle.
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod examples;
 mod oracle;

@@ -83,6 +83,9 @@ fn write(sealer: &mut FrameSealer, inner: &InnerHeaders, frames: &[&[u8]], out: 
     }
 }
 
+/// An opened request, the plaintext behind its first frame, and the error that ended it.
+type Opened = (NonceGuard<PlainRequest>, Vec<u8>, Option<Error>);
+
 /// Opens a request as a server does, in chunks of this length. Returns the opened request and the plaintext behind the first frame,
 /// with the error that ended it.
 fn open(
@@ -91,7 +94,7 @@ fn open(
     line: RequestLine<'_>,
     (headers, body): (&Headers, &[u8]),
     chunk: usize,
-) -> Result<(NonceGuard<PlainRequest>, Vec<u8>, Option<Error>), Rejection> {
+) -> Result<Opened, Rejection> {
     let exchange = Exchange::begin(headers, line, NOW_MS, &ReplayPolicy::default(), |_| Ok(()))?;
     if exchange.key_name() != Some(key.config.name(provider()).as_str()) {
         return Err(Error::KeyRetired.into());
