@@ -52,7 +52,6 @@ pub(crate) fn request_context(
     provider.sha256(&[fields.as_bytes()])
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is a part of the context")]
 fn answer_context(
     provider: &dyn Provider,
     labels: &Labels,
