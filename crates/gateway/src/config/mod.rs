@@ -127,7 +127,7 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
         .collect();
     routes::check_documents(&routes, problems);
     let one_shot = one_shot::resolve(raw.one_shot, raw.file, problems);
-    routes::check_one_shot(&routes, &one_shot, problems);
+    self::one_shot::check_one_shot(&routes, &one_shot, problems);
     let cors = cors::resolve(raw.cors, problems);
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);
     let access_log = raw.access_log.map(|log| access_log::resolve(log, raw.file, problems));

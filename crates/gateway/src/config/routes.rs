@@ -18,7 +18,7 @@ use super::mle::{self, RawMle, RawMleKey};
 use super::one_shot::{RawEhbp, RawRouteOneShot, resolve_ehbp, resolve_one_shot};
 use super::{OneOrMany, RawUpstream};
 use crate::mle::KeyFiles;
-use crate::one_shot::{Document, OneShotFiles};
+use crate::one_shot::Document;
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealing};
 use crate::standalone::Standalone;
@@ -158,7 +158,7 @@ struct RawHeaderRules {
 #[derive(Clone, Debug)]
 pub(super) struct CheckedRoute {
     /// Index of the route in the configuration.
-    index: usize,
+    pub(super) index: usize,
     /// Name in metrics and logs; by default its path in the configuration.
     pub(super) name: String,
     pub(super) matcher: Matcher,
@@ -230,19 +230,6 @@ pub(super) fn resolve(
     }
     let name = raw.name.clone().unwrap_or_else(|| at.clone());
     Some(CheckedRoute { index, name, matcher, delay, action: action? })
-}
-
-/// Reports routes for wire 4 without the keys that they need.
-pub(super) fn check_one_shot(routes: &[CheckedRoute], files: &OneShotFiles, problems: &mut Problems) {
-    for CheckedRoute { index, action, .. } in routes {
-        let CheckedAction::Forward(_, policy) = action else { continue };
-        if policy.sealed.serves_hpke() && files.keys.is_none() {
-            problems.add(format!("routes[{index}].sealed"), "hpke needs one_shot.keys, the service's keys");
-        }
-        if policy.sealed.serves_hpke() && policy.one_shot.needs_psk && files.psk.is_none() {
-            problems.add(format!("routes[{index}].one_shot.client"), "psk needs one_shot.psk");
-        }
-    }
 }
 
 /// Reports routes on a path at which the gateway publishes keys for other routes.
@@ -358,16 +345,13 @@ fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> For
     if raw.ehbp.is_some() && sealed != Sealing::Ehbp {
         problems.add(format!("{at}.ehbp"), "only a route with sealed: ehbp takes this");
     }
-    if raw.one_shot.is_some() && !sealed.serves_hpke() {
-        problems.add(format!("{at}.one_shot"), "only a route with sealed: hpke takes this");
-    }
     if raw.client_id_from.is_some() && !sealed.serves_sessions() {
         problems.add(format!("{at}.client_id_from"), "a request without a session has no client id");
     }
     ForwardPolicy {
         sealed,
         ehbp: resolve_ehbp(raw.ehbp.as_ref()),
-        one_shot: resolve_one_shot(&format!("{at}.one_shot"), raw.one_shot.as_ref(), problems),
+        one_shot: resolve_one_shot(&format!("{at}.one_shot"), raw.one_shot.as_ref(), sealed, problems),
         content_type: content_type.unwrap_or(all.content_type),
         sealed_body_max: raw.sealed_body_max.check(&format!("{at}.sealed_body_max"), problems),
         body_max: raw.body_max.check(&format!("{at}.body_max"), problems),

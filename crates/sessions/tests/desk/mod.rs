@@ -113,6 +113,8 @@ pub(crate) async fn open(
         answer_time: Duration::from_secs(30),
         kept: None,
         ends_with_session: true,
+        serves_sessions: true,
+        one_shot: None,
     };
     let mut request = Request::post(path);
     for (name, value) in headers {
