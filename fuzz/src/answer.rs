@@ -55,20 +55,22 @@ pub fn answer_open(data: &[u8]) {
     };
     let (stamp, nonce) = match wire {
         Wire::V1 => (got.header(X_TIMESTAMP), got.header(X_NONCE)),
-        Wire::V2 | Wire::Native => got.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split"),
+        Wire::V2 | Wire::Native | Wire::OneShot => {
+            got.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split")
+        }
     };
     assert!(nonce.starts_with("r-"), "the nonce of a request opened as an answer");
     let stamp: u64 = stamp.parse().expect("digits");
     assert!(stamp.abs_diff(got.now_ms) <= policy.window_ms(), "opened outside the window");
     let sealed = |message: &Message| match wire {
         Wire::V1 => (message.header(X_TAG).to_owned(), message.header(X_IV).to_owned(), message.body.clone()),
-        Wire::V2 | Wire::Native => (String::new(), String::new(), message.body.clone()),
+        Wire::V2 | Wire::Native | Wire::OneShot => (String::new(), String::new(), message.body.clone()),
     };
     if sealed(&got) == sealed(&honest) {
         assert_eq!(read.as_slice(), input.body, "another plaintext");
         let context = |message: &Message| match wire {
             Wire::V1 => (message.header(X_TIMESTAMP).to_owned(), message.header(X_NONCE).to_owned(), message.status),
-            Wire::V2 | Wire::Native => (message.header(X_IDEMPOTENCY_KEY).to_owned(), String::new(), 0),
+            Wire::V2 | Wire::Native | Wire::OneShot => (message.header(X_IDEMPOTENCY_KEY).to_owned(), String::new(), 0),
         };
         assert_eq!(context(&got), context(&honest), "opened in another context");
     }

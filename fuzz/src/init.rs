@@ -51,7 +51,9 @@ pub fn init_json(data: &[u8]) {
     let nonce = match Wire::of(&sent.headers) {
         Wire::V1 => sent.header(X_NONCE),
         Wire::V2 if family == Family::Anonymous => sent.header(X_NONCE),
-        Wire::V2 | Wire::Native => sent.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split").1,
+        Wire::V2 | Wire::Native | Wire::OneShot => {
+            sent.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split").1
+        }
     };
     assert!(!nonce.to_ascii_lowercase().starts_with("r-"), "a nonce of an answer on an init");
     assert!(!call.claim().is_sealed() && call.claim().expires_ms() > sent.now_ms);

@@ -36,7 +36,7 @@ pub(crate) fn party(wire: Wire) -> &'static Party {
     static TWO: OnceLock<Party> = OnceLock::new();
     let cell = match wire {
         Wire::V1 => &ONE,
-        Wire::V2 | Wire::Native => &TWO,
+        Wire::V2 | Wire::Native | Wire::OneShot => &TWO,
     };
     cell.get_or_init(|| {
         let (init, request) = client_init(wire, false);

@@ -76,7 +76,7 @@ fn parts(wire: Wire, message: &Message) -> (&str, &str, [u8; 12]) {
             let iv = base64::decode_array(message.header(X_IV)).expect("the IV was read");
             (message.header(X_TIMESTAMP), message.header(X_NONCE), iv)
         }
-        Wire::V2 | Wire::Native => {
+        Wire::V2 | Wire::Native | Wire::OneShot => {
             let (stamp, nonce) = message.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split");
             (stamp, nonce, *message.body.first_chunk().expect("the IV was read"))
         }
@@ -110,12 +110,14 @@ fn check_opened(
     // An unchanged body and tag open only in the context in which they were sealed.
     let detached = |message: &Message| match wire {
         Wire::V1 => Some((message.header(X_TAG).to_owned(), message.header(X_IV).to_owned())),
-        Wire::V2 | Wire::Native => None,
+        Wire::V2 | Wire::Native | Wire::OneShot => None,
     };
     if sent.body == honest.body && detached(sent) == detached(honest) {
         let context = |message: &Message| match wire {
             Wire::V1 => Some((message.path.clone(), message.header(X_TIMESTAMP).to_owned())),
-            Wire::V2 | Wire::Native => Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned())),
+            Wire::V2 | Wire::Native | Wire::OneShot => {
+                Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned()))
+            }
         };
         assert_eq!(context(sent), context(honest), "opened in another context");
     }

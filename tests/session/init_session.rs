@@ -52,7 +52,7 @@ fn accepted(what: &str, request: &Request) {
 fn stamped(wire: Wire, stamp: &str, nonce: &str) -> Request {
     match wire {
         Wire::V1 => good(wire).set("X-Timestamp", stamp).set("X-Nonce", nonce),
-        Wire::V2 | Wire::Native => good(wire).set("X-Idempotency-Key", format!("{stamp}.{nonce}")),
+        Wire::V2 | Wire::Native | Wire::OneShot => good(wire).set("X-Idempotency-Key", format!("{stamp}.{nonce}")),
     }
 }
 

@@ -39,7 +39,7 @@ fn expired(what: &str, request: &Request) {
 fn headers_of(wire: Wire) -> &'static [&'static str] {
     match wire {
         Wire::V1 => &["X-Kid", "X-Nonce", "X-Timestamp", "X-Enc-Alg", "X-IV", "X-Tag", "X-AAD"],
-        Wire::V2 | Wire::Native => &["X-Kid", "X-Idempotency-Key", "X-ClientId"],
+        Wire::V2 | Wire::Native | Wire::OneShot => &["X-Kid", "X-Idempotency-Key", "X-ClientId"],
     }
 }
 

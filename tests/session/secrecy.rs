@@ -150,7 +150,7 @@ fn all_opening_failures_look_alike_from_outside_and_log_and_metrics_have_their_c
                 ("wire_mismatch", good().set("X-Kid", format!("session:{wire_2}"))),
                 ("aad_mismatch", others().set("X-Kid", format!("session:{}", agreed.id()))),
             ]),
-            Wire::V2 | Wire::Native => faults.extend([
+            Wire::V2 | Wire::Native | Wire::OneShot => faults.extend([
                 ("unsealable", flipped(usize::MAX)),
                 ("unsealable", others().set("X-Kid", format!("session:{}", agreed.id()))),
                 ("body_too_short", good().body("x")),
