@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sealway_client::{Body, Client, Error, OneShot, OneShotTrust};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::one_shot::{KeyConfig, KeyDocument, OneShotCall, Preshared, seal};
+use sealway_proto::one_shot::{ClientPsk, KeyConfig, KeyDocument, OneShotCall, seal};
 use sealway_proto::session::native::{InnerHeaders, RequestLine};
 use sealway_proto::wire::base64;
 use sealway_testkit::daemon::clear_environment;
@@ -20,7 +20,7 @@ use crate::BINARY;
 const TYPE: &str = "application/octet-stream";
 const MASTER: [u8; 32] = [7; 32];
 
-/// Runs `sealway one-shot-keys`.
+/// Runs `sealway one-shot-keys` and checks its success.
 fn one_shot_keys(arguments: &[&str]) {
     let mut command = Command::new(BINARY);
     let done = clear_environment(&mut command).arg("one-shot-keys").args(arguments).output().unwrap();
@@ -106,7 +106,7 @@ impl Setup {
 }
 
 /// A sealed request of one frame, which a test may change.
-struct Sealed {
+struct ChangeableRequest {
     method: &'static str,
     path: String,
     headers: Vec<(String, String)>,
@@ -114,8 +114,8 @@ struct Sealed {
     call: OneShotCall,
 }
 
-impl Sealed {
-    fn new(config: &KeyConfig, psk: Option<Preshared<'_>>, path: &str, stamp_ms: u64) -> Sealed {
+impl ChangeableRequest {
+    fn new(config: &KeyConfig, psk: Option<ClientPsk<'_>>, path: &str, stamp_ms: u64) -> ChangeableRequest {
         let line = RequestLine { method: "POST", target: path };
         let mut nonce = [0; 16];
         default_provider().fill_random(&mut nonce).unwrap();
@@ -129,7 +129,7 @@ impl Sealed {
         call.sealer.seal(&mut body, begun, true).unwrap();
         let mut headers: Vec<_> = call.headers.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
         headers.push(("content-type".into(), TYPE.into()));
-        Sealed { method: "POST", path: path.into(), headers, body, call }
+        ChangeableRequest { method: "POST", path: path.into(), headers, body, call }
     }
 
     fn request(&self) -> Request {
@@ -202,7 +202,7 @@ async fn a_request_without_a_session_is_served_and_its_client_named() {
 fn a_request_is_served_once_also_after_a_restart() {
     let mut setup = setup(&["x25519"]);
     let config = &setup.configs()[0];
-    let sealed = Sealed::new(config, None, "/pay", now_ms());
+    let sealed = ChangeableRequest::new(config, None, "/pay", now_ms());
     let first = setup.send(sealed.request());
     assert_eq!((first.status, sealed.open(&first).as_deref()), (200, Some(&b"4111111111111111"[..])));
     for _ in 0..3 {
@@ -210,17 +210,17 @@ fn a_request_is_served_once_also_after_a_restart() {
         assert_eq!((again.status, sealed.problem(&again).as_str()), (409, "replayed"));
     }
     // An answer opens for its own request alone.
-    assert_eq!(Sealed::new(config, None, "/pay", now_ms()).open(&first), None);
+    assert_eq!(ChangeableRequest::new(config, None, "/pay", now_ms()).open(&first), None);
     setup.server.stop().unwrap();
     setup.server = Launch::new(BINARY, &setup.config).folder(setup.folder.path()).start().unwrap();
     let again = setup.send(sealed.request());
     assert_eq!((again.status, sealed.problem(&again).as_str()), (409, "replayed"));
     assert_eq!(setup.served(), 1);
-    let fresh = Sealed::new(config, None, "/pay", now_ms());
+    let fresh = ChangeableRequest::new(config, None, "/pay", now_ms());
     assert_eq!(setup.send(fresh.request()).status, 200);
     // Stamps count once the request has opened.
     for stamp_ms in [now_ms() - 400_000, now_ms() + 400_000] {
-        let old = Sealed::new(config, None, "/pay", stamp_ms);
+        let old = ChangeableRequest::new(config, None, "/pay", stamp_ms);
         let answer = setup.send(old.request());
         assert_eq!((answer.status, old.problem(&answer).as_str()), (400, "clock_skew"));
     }
@@ -230,7 +230,7 @@ fn a_request_is_served_once_also_after_a_restart() {
 #[test]
 fn a_hundred_copies_at_one_moment_are_served_once() {
     let setup = setup(&["x25519"]);
-    let sealed = Sealed::new(&setup.configs()[0], None, "/pay", now_ms());
+    let sealed = ChangeableRequest::new(&setup.configs()[0], None, "/pay", now_ms());
     let address = setup.server.address();
     let statuses: Vec<u16> = std::thread::scope(|scope| {
         let copies: Vec<_> = (0..100)
@@ -250,7 +250,7 @@ fn a_hundred_copies_at_one_moment_are_served_once() {
 fn no_cut_no_flipped_byte_and_no_changed_header_is_served() {
     let setup = setup(&["x25519"]);
     let config = &setup.configs()[0];
-    let sealed = Sealed::new(config, Some(Preshared { id: "p7", key: &psk("p7") }), "/pay", now_ms());
+    let sealed = ChangeableRequest::new(config, Some(ClientPsk { id: "p7", key: &psk("p7") }), "/pay", now_ms());
     let mut refused = Vec::new();
     let mut send = |request: Request| {
         let answer = setup.send(request);
@@ -260,17 +260,17 @@ fn no_cut_no_flipped_byte_and_no_changed_header_is_served() {
         }
     };
     for cut in 0..sealed.body.len() {
-        send(Sealed { body: sealed.body[..cut].to_vec(), ..clone(&sealed, config) }.request());
+        send(ChangeableRequest { body: sealed.body[..cut].to_vec(), ..clone(&sealed, config) }.request());
     }
     for at in 0..sealed.body.len().min(300) {
         let mut body = sealed.body.clone();
         body[at] ^= 1 << (at % 8);
-        send(Sealed { body, ..clone(&sealed, config) }.request());
+        send(ChangeableRequest { body, ..clone(&sealed, config) }.request());
     }
-    send(Sealed { body: [&sealed.body[..], b"x"].concat(), ..clone(&sealed, config) }.request());
-    send(Sealed { method: "PUT", ..clone(&sealed, config) }.request());
+    send(ChangeableRequest { body: [&sealed.body[..], b"x"].concat(), ..clone(&sealed, config) }.request());
+    send(ChangeableRequest { method: "PUT", ..clone(&sealed, config) }.request());
     for path in ["/pay?", "/pay/", "/known"] {
-        send(Sealed { path: path.into(), ..clone(&sealed, config) }.request());
+        send(ChangeableRequest { path: path.into(), ..clone(&sealed, config) }.request());
     }
     let key = &sealed.headers.iter().find(|(name, _)| name == "x-idempotency-key").unwrap().1;
     let (stamp, nonce) = key.split_once('.').unwrap();
@@ -297,10 +297,10 @@ fn no_cut_no_flipped_byte_and_no_changed_header_is_served() {
 }
 
 /// A copy of a request; what opens its answer belongs to another, as a test of refusals opens none.
-fn clone(sealed: &Sealed, config: &KeyConfig) -> Sealed {
-    let Sealed { method, path, headers, body, .. } = sealed;
-    let call = Sealed::new(config, None, "/", 1).call;
-    Sealed { method, path: path.clone(), headers: headers.clone(), body: body.clone(), call }
+fn clone(sealed: &ChangeableRequest, config: &KeyConfig) -> ChangeableRequest {
+    let ChangeableRequest { method, path, headers, body, .. } = sealed;
+    let call = ChangeableRequest::new(config, None, "/", 1).call;
+    ChangeableRequest { method, path: path.clone(), headers: headers.clone(), body: body.clone(), call }
 }
 
 #[test]

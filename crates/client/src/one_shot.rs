@@ -15,7 +15,7 @@ use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::key_document::KEY_DOCUMENT_PATH;
-use sealway_proto::one_shot::{self, KeyConfig, KeyDocument, Preshared, is_psk_id};
+use sealway_proto::one_shot::{self, ClientPsk, KeyConfig, KeyDocument, is_psk_id};
 use sealway_proto::session::native::call::PendingAnswer;
 use sealway_proto::session::native::{FrameOpener, Problem, RejectedRequest, RequestLine, sends_again};
 use sealway_proto::wire::base64;
@@ -30,7 +30,7 @@ use crate::call::{AGREEMENT_LEN_MAX, BoxError, Failure, Line, Payload, Remedy, S
 use crate::clock::{SentAt, now_ms};
 use crate::error::{Error, ErrorKind, Stage, excerpt};
 use crate::message::AnswerHeaders;
-use crate::native::{Expected, PublicKey, Shape, StreamHead, exchange, plain};
+use crate::native::{AnswerOpening, PublicKey, Shape, StreamHead, exchange, plain};
 
 /// Most keys or kids that a client pins.
 pub const PINS_MAX: usize = 16;
@@ -256,7 +256,7 @@ impl Inner {
     fn begin<'a>(&'a self, key: &KeyConfig, line: &Line<'_>, is_empty: bool) -> Result<StreamHead<Pending<'a>>, Error> {
         let provider = default_agreement_provider();
         let sent = SentAt::now();
-        let psk = self.psk.as_ref().map(|(id, key)| Preshared { id, key });
+        let psk = self.psk.as_ref().map(|(id, key)| ClientPsk { id, key });
         let psk_len = psk.map_or(0, |psk| psk.id.len());
         let prefix_len = 2 + psk_len + key.public_key().kem().enc_len();
         let shape = Shape::of(line.method, line.headers, is_empty, prefix_len)?;
@@ -348,7 +348,7 @@ struct Pending<'a> {
 const SEALED: [&str; 6] =
     ["clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable", "upstream_timeout"];
 
-impl Expected for Pending<'_> {
+impl AnswerOpening for Pending<'_> {
     fn opener(&self, status: StatusCode, headers: &HeaderMap) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
         let opened = self.answer.open(default_provider(), &AnswerHeaders(headers), status.as_u16());
         Ok(opened.map_err(ErrorKind::Untrusted)?)

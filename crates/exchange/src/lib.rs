@@ -16,6 +16,7 @@ pub mod headers;
 mod kept;
 pub mod one_shot;
 mod open;
+mod problems;
 mod seal;
 mod serve;
 mod sessions;
@@ -23,7 +24,8 @@ pub mod timing;
 
 pub use kept::KeptAnswers;
 pub use one_shot::{OneShotKeys, OneShotRules};
-pub use serve::{Cause, Failure, Problems, Rules, serve};
+pub use problems::Problems;
+pub use serve::{Cause, Failure, Rules, serve};
 pub use sessions::{Sessions, over};
 
 use body::{Body, full};

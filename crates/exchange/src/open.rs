@@ -79,7 +79,7 @@ impl<B: Incoming> Reader<B> {
         }
     }
 
-    /// Reads bytes that arrived.
+    /// Reads the bytes that have arrived.
     fn read_input(&mut self) -> Result<Option<Piece>, Refusal> {
         let mut input: &[u8] = &self.input;
         let read = self.stream.read(&mut input);

@@ -14,8 +14,8 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use sealway_proto::Error;
 use sealway_proto::exchange::{
-    AnswerSeal, BodyBounds, BodyFault, Exchange, Form, FrameSeal, KeyedOpening, Opening, Piece, ProblemSeal, Refusal,
-    Rejection, Reply, Stream, unadmitted, wire_of,
+    AnswerSeal, BodyBounds, BodyFault, Exchange, FrameSeal, HpkeOpening, Opening, Piece, Refusal, Rejection, Reply,
+    Stream, unadmitted,
 };
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::native::{InnerHeaders, RequestLine};
@@ -30,6 +30,7 @@ use crate::headers::{self, HttpHeaders};
 use crate::kept::{KeptAnswers, Promise, StoredAnswer};
 use crate::one_shot::{self, OneShotRules};
 use crate::open::{Fault, Plain, Reader};
+use crate::problems::Problems;
 use crate::seal::Sealing;
 use crate::sessions::{Sessions, admit, over};
 use crate::timing::ServerTiming;
@@ -88,42 +89,6 @@ pub enum Cause<E> {
 impl<E> Cause<E> {
     fn unsealable(reason: impl Into<String>) -> Self {
         Cause::Unsealable { reason: reason.into(), is_late: false }
-    }
-}
-
-/// The way in which errors of one request are answered: on wire 4 some go under the seal, once the request has opened.
-#[derive(Debug)]
-pub struct Problems {
-    form: Form,
-    is_one_shot: bool,
-    is_head: bool,
-    seal: Option<ProblemSeal>,
-}
-
-impl Problems {
-    fn of(parts: &Parts) -> Self {
-        let wire = wire_of(&HttpHeaders(&parts.headers));
-        let (is_one_shot, is_head) = (wire == Wire::OneShot, parts.method == Method::HEAD);
-        Problems { form: Form::of(wire), is_one_shot, is_head, seal: None }
-    }
-
-    /// Builds the answer to a rejected client.
-    // SPEC one-shot.md#problems
-    pub fn answer(&self, sessions: &impl Sessions, mut rejection: Rejection) -> Response<Body> {
-        if self.is_one_shot && rejection.refusal == Refusal::Wire(Error::KeyRetired) {
-            let document = sessions.one_shot().and_then(|keys| keys.document(sessions.now_ms()));
-            rejection = document.into_iter().fold(rejection, |rejection, keys| rejection.with("key_document", keys));
-        }
-        let answer = rejection.answer(self.form);
-        let sealed = self.seal.as_ref().filter(|_| rejection.is_sealed()).and_then(|seal| {
-            let randoms = sessions.randoms().ok()?;
-            seal.seal(sessions.provider(), &answer, self.is_head, sessions.now_ms(), &randoms.nonce).ok()
-        });
-        let Some(sealed) = sealed else { return error_answer(answer) };
-        let mut response = Response::new(full(sealed.body));
-        *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        headers::put_seal(response.headers_mut(), sealed.headers);
-        response
     }
 }
 
@@ -262,8 +227,8 @@ async fn open<S: Sessions, B: Incoming>(
     let headers = HttpHeaders(&parts.headers);
     let begun = begin(&**sessions, rules, &headers, parts, timing).await.and_then(|(begun, mut stream)| {
         let len_max = match &begun {
-            Begun::Session(opening) => opening.body_max(rules.body),
-            Begun::Key(opening) => opening.body_max(rules.body),
+            BodyStart::Session(opening) => opening.body_max(rules.body),
+            BodyStart::Key(opening) => opening.body_max(rules.body),
         };
         if body.size_hint().lower() > len_max {
             return Err(BodyFault::TooLarge.into());
@@ -350,20 +315,20 @@ fn request_line(parts: &Parts) -> RequestLine<'_> {
 }
 
 /// A request whose body is read next.
-enum Begun<'a> {
+enum BodyStart<'a> {
     Session(Opening<'a>),
-    Key(KeyedOpening<'a>),
+    Key(HpkeOpening<'a>),
 }
 
 /// Reads the first piece of a body; on wire 4 first its prefix, which gives the keys.
 async fn first<'a, B: Incoming>(
     sessions: &impl Sessions,
-    begun: Begun<'a>,
+    begun: BodyStart<'a>,
     reader: &mut Reader<B>,
 ) -> Result<(Opening<'a>, Piece), Refusal> {
     let opening = match begun {
-        Begun::Session(opening) => opening,
-        Begun::Key(opening) => {
+        BodyStart::Session(opening) => opening,
+        BodyStart::Key(opening) => {
             let prefix = poll_fn(|cx| reader.poll_prefix(cx)).await?;
             let keys = sessions.one_shot().ok_or(Error::KeyRetired)?;
             let psk = prefix.psk_id.as_deref().map(|id| keys.psk(id)).transpose()?;
@@ -381,7 +346,7 @@ async fn begin<'a>(
     headers: &'a HttpHeaders<'a>,
     parts: &'a Parts,
     timing: &mut ServerTiming,
-) -> Result<(Begun<'a>, Stream), Rejection> {
+) -> Result<(BodyStart<'a>, Stream), Rejection> {
     let (line, now_ms) = (request_line(parts), sessions.now_ms());
     let is_served = |wire| match wire {
         Wire::OneShot if rules.one_shot.is_none() => Err(Refusal::WireOff(wire)),
@@ -394,14 +359,14 @@ async fn begin<'a>(
     if let Some(name) = exchange.key_name() {
         let key = one_shot::key(sessions, rules, name)?;
         let (opening, stream) = exchange.key(key)?;
-        return Ok((Begun::Key(opening), stream));
+        return Ok((BodyStart::Key(opening), stream));
     }
     let session = sessions.find(exchange.session_id()?).await?.ok_or(Error::SessionUnknown)?;
     timing.lap("session-get");
     let (opening, stream) = exchange.session(sessions.provider(), session)?;
     (rules.allows)(opening.session())?;
     timing.lap("replay-protection");
-    Ok((Begun::Session(opening), stream))
+    Ok((BodyStart::Session(opening), stream))
 }
 
 /// A sealed answer, with its body's bytes.

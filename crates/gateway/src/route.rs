@@ -20,7 +20,8 @@ use crate::upstream::Upstream;
 pub(crate) const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Mode of sealing on a route.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Sealing {
     /// Every request must be sealed.
     Required,
@@ -31,6 +32,7 @@ pub enum Sealing {
     /// Every request is sealed to a key of the service, on wire 4.
     Hpke,
     /// Every request is sealed, in a session or on wire 4.
+    #[serde(rename = "[session, hpke]")]
     SessionOrHpke,
     /// No request is sealed: all pass through.
     #[default]
@@ -60,19 +62,6 @@ impl Sealing {
     }
 }
 
-impl serde::Serialize for Sealing {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Sealing::Required => serializer.serialize_str("required"),
-            Sealing::Optional => serializer.serialize_str("optional"),
-            Sealing::Ehbp => serializer.serialize_str("ehbp"),
-            Sealing::Hpke => serializer.serialize_str("hpke"),
-            Sealing::SessionOrHpke => ["session", "hpke"].serialize(serializer),
-            Sealing::Off => serializer.serialize_str("off"),
-        }
-    }
-}
-
 impl<'de> serde::Deserialize<'de> for Sealing {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -89,6 +78,8 @@ impl<'de> serde::Deserialize<'de> for Sealing {
                     "optional" => Ok(Sealing::Optional),
                     "ehbp" => Ok(Sealing::Ehbp),
                     "hpke" => Ok(Sealing::Hpke),
+                    // The list, as a merged configuration spells it.
+                    "[session, hpke]" => Ok(Sealing::SessionOrHpke),
                     "off" | "false" => Ok(Sealing::Off),
                     _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
                 }

@@ -14,7 +14,7 @@ use sealway_proto::wire::base64;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
 use tokio::time::{Instant as Deadline, timeout};
 
-use super::session::{Expected, StreamHead};
+use super::session::{AnswerOpening, StreamHead};
 use super::stream::{Opening, Sealing};
 use super::trust::KEY_SET_PATH;
 use super::{Agreement, INIT_PATH, PublicKey, Session, key_log, suite_required};
@@ -140,7 +140,7 @@ pub(crate) async fn call(
 }
 
 /// Seals a request with the head that `begin` makes for it, sends it, and opens its answer up to the first frame.
-pub(crate) async fn exchange<P: Expected>(
+pub(crate) async fn exchange<P: AnswerOpening>(
     to: &Transport,
     settings: &Arc<Settings>,
     begin: impl FnOnce(bool) -> Result<StreamHead<P>, Error>,

@@ -276,7 +276,7 @@ impl<P> StreamHead<P> {
 }
 
 /// State that opens the answer to one sealed request, on any wire with frames.
-pub(crate) trait Expected {
+pub(crate) trait AnswerOpening {
     /// Returns the opener of an answer with these headers, and its stream if a header holds it.
     fn opener(&self, status: StatusCode, headers: &HeaderMap) -> Result<(Option<Vec<u8>>, FrameOpener), Error>;
 
@@ -295,7 +295,7 @@ pub(crate) trait Expected {
     }
 }
 
-impl Expected for Pending<'_> {
+impl AnswerOpening for Pending<'_> {
     fn opener(&self, status: StatusCode, headers: &HeaderMap) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
         self.opener(status, headers)
     }

@@ -129,7 +129,7 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
         .collect();
     one_shot::check_documents(&routes, problems);
     let one_shot = one_shot::resolve(raw.one_shot, raw.file, problems);
-    one_shot::check_routes(&routes, &one_shot, problems);
+    self::one_shot::check_one_shot(&routes, &one_shot, problems);
     ohttp::check_routes(raw.routes, one_shot.keys.is_some(), problems);
     let cors = cors::resolve(raw.cors, problems);
     let Limits { http, request, drain, stop_delay } = limits::resolve(raw.limits, problems);

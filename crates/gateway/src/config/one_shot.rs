@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::routes::{CheckedAction, CheckedRoute};
 use crate::one_shot::{ClearRequests, Document, EhbpPolicy, OneShotFiles, OneShotPolicy, PskFiles, parse_kem};
+use crate::route::Sealing;
 
 /// Section `one_shot:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -70,19 +71,6 @@ impl CheckedAction {
             CheckedAction::Forward(_, policy) => policy.sealed.document().into_iter().collect(),
             CheckedAction::Ohttp(_) => vec![Document::OhttpList, Document::OhttpConfig],
             CheckedAction::Sessions | CheckedAction::Standalone(_) | CheckedAction::OhttpRelay(..) => Vec::new(),
-        }
-    }
-}
-
-/// Reports routes for wire 4 without the keys that they need.
-pub(super) fn check_routes(routes: &[CheckedRoute], files: &OneShotFiles, problems: &mut Problems) {
-    for CheckedRoute { index, action, .. } in routes {
-        let CheckedAction::Forward(_, policy) = action else { continue };
-        if policy.sealed.serves_hpke() && files.keys.is_none() {
-            problems.add(format!("routes[{index}].sealed"), "hpke needs one_shot.keys, the service's keys");
-        }
-        if policy.sealed.serves_hpke() && policy.one_shot.needs_psk && files.psk.is_none() {
-            problems.add(format!("routes[{index}].one_shot.client"), "psk needs one_shot.psk");
         }
     }
 }
@@ -157,7 +145,15 @@ enum RawClient {
 }
 
 /// Checks `one_shot:` of a route.
-pub(super) fn resolve_one_shot(at: &str, raw: Option<&RawRouteOneShot>, problems: &mut Problems) -> OneShotPolicy {
+pub(super) fn resolve_one_shot(
+    at: &str,
+    raw: Option<&RawRouteOneShot>,
+    sealed: Sealing,
+    problems: &mut Problems,
+) -> OneShotPolicy {
+    if raw.is_some() && !sealed.serves_hpke() {
+        problems.add(at, "only a route with sealed: hpke takes this");
+    }
     let raw = raw.cloned().unwrap_or_default();
     let mut policy = OneShotPolicy { needs_psk: raw.client == Some(RawClient::Psk), ..OneShotPolicy::default() };
     if let Some(names) = &raw.suites {
@@ -174,4 +170,17 @@ pub(super) fn resolve_one_shot(at: &str, raw: Option<&RawRouteOneShot>, problems
         policy.kems = problems.take(format!("{at}.suites"), checked).unwrap_or_default();
     }
     policy
+}
+
+/// Reports routes for wire 4 without the keys that they need.
+pub(super) fn check_one_shot(routes: &[CheckedRoute], files: &OneShotFiles, problems: &mut Problems) {
+    for CheckedRoute { index, action, .. } in routes {
+        let CheckedAction::Forward(_, policy) = action else { continue };
+        if policy.sealed.serves_hpke() && files.keys.is_none() {
+            problems.add(format!("routes[{index}].sealed"), "hpke needs one_shot.keys, the service's keys");
+        }
+        if policy.sealed.serves_hpke() && policy.one_shot.needs_psk && files.psk.is_none() {
+            problems.add(format!("routes[{index}].one_shot.client"), "psk needs one_shot.psk");
+        }
+    }
 }

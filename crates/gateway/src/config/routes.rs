@@ -342,16 +342,13 @@ pub(super) fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Probl
     if raw.ehbp.is_some() && sealed != Sealing::Ehbp {
         problems.add(format!("{at}.ehbp"), "only a route with sealed: ehbp takes this");
     }
-    if raw.one_shot.is_some() && !sealed.serves_hpke() {
-        problems.add(format!("{at}.one_shot"), "only a route with sealed: hpke takes this");
-    }
     if raw.client_id_from.is_some() && !sealed.serves_sessions() {
         problems.add(format!("{at}.client_id_from"), "a request without a session has no client id");
     }
     ForwardPolicy {
         sealed,
         ehbp: resolve_ehbp(raw.ehbp.as_ref()),
-        one_shot: resolve_one_shot(&format!("{at}.one_shot"), raw.one_shot.as_ref(), problems),
+        one_shot: resolve_one_shot(&format!("{at}.one_shot"), raw.one_shot.as_ref(), sealed, problems),
         content_type: content_type.unwrap_or(all.content_type),
         sealed_body_max: raw.sealed_body_max.check(&format!("{at}.sealed_body_max"), problems),
         body_max: raw.body_max.check(&format!("{at}.body_max"), problems),

@@ -36,7 +36,7 @@ use crate::session::{Claim, Laps, NonceGuard, Plaintext, SealedCall, Session, St
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use crate::wire::{Field, Headers, ReplayPolicy, SessionId, Wire, base64};
 #[cfg(feature = "one-shot")]
-pub use one_shot::{KeyedOpening, ProblemSeal, SealedProblem};
+pub use one_shot::{HpkeOpening, ProblemSeal, SealedProblem};
 pub use refusal::{BodyFault, Refusal};
 pub use rejection::{ErrorAnswer, Form, Rejection};
 pub use reply::{AnswerSeal, FrameSeal, Reply, WholeSeal};
@@ -135,9 +135,9 @@ impl<'a> Exchange<'a> {
     /// # Errors
     /// [`Error::KeyRetired`] for a key of another name, [`Error::WireMismatch`] on the wires of sessions.
     #[cfg(feature = "one-shot")]
-    pub fn key(self, key: Arc<dyn RecipientKey>) -> Result<(KeyedOpening<'a>, Stream), Error> {
+    pub fn key(self, key: Arc<dyn RecipientKey>) -> Result<(HpkeOpening<'a>, Stream), Error> {
         match self.call {
-            Call::Native(request) => KeyedOpening::begin(request, key, self.policy),
+            Call::Native(request) => HpkeOpening::begin(request, key, self.policy),
             Call::Compat(_) => Err(Error::WireMismatch),
         }
     }

@@ -18,13 +18,13 @@ use crate::wire::nonce::PROBLEM_PREFIX;
 use crate::wire::{ReplayPolicy, Wire, base64};
 
 /// A request whose key is known. The prefix of its stream is read next.
-pub struct KeyedOpening<'a> {
+pub struct HpkeOpening<'a> {
     request: SealedRequest<'a>,
     key: Arc<dyn RecipientKey>,
     policy: ReplayPolicy,
 }
 
-impl<'a> KeyedOpening<'a> {
+impl<'a> HpkeOpening<'a> {
     pub(super) fn begin(
         mut request: SealedRequest<'a>,
         key: Arc<dyn RecipientKey>,
@@ -35,7 +35,7 @@ impl<'a> KeyedOpening<'a> {
         }
         let reader = PrefixReader::new(key.private().public_key().kem());
         let stream = Stream::prefix(reader, request.take_sealed());
-        Ok((KeyedOpening { request, key, policy }, stream))
+        Ok((HpkeOpening { request, key, policy }, stream))
     }
 
     /// Returns the longest sealed body that may follow, in bytes.
@@ -68,9 +68,9 @@ impl<'a> KeyedOpening<'a> {
     }
 }
 
-impl fmt::Debug for KeyedOpening<'_> {
+impl fmt::Debug for HpkeOpening<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedOpening").field("request", &self.request).finish_non_exhaustive()
+        f.debug_struct("HpkeOpening").field("request", &self.request).finish_non_exhaustive()
     }
 }
 

@@ -55,7 +55,7 @@ impl Stream {
         Stream { kind: Kind::Prefix { reader, prefix: None, in_header }, state: State::Reading }
     }
 
-    /// Takes the prefix of a request on wire 4, once it has been read. [`super::KeyedOpening::open`] needs it to read on.
+    /// Takes the prefix of a request on wire 4, once it has been read. [`super::HpkeOpening::open`] needs it to read on.
     #[cfg(feature = "one-shot")]
     pub fn take_prefix(&mut self) -> Option<Prefix> {
         match &mut self.kind {

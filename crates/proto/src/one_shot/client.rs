@@ -16,10 +16,10 @@ use crate::session::native::{FrameSealer, RequestLine};
 
 /// A pre-shared key of the client. Its key is never printed.
 #[derive(Clone, Copy)]
-pub struct Preshared<'a> {
+pub struct ClientPsk<'a> {
     /// The public name, 1 to 64 visible ASCII characters.
     pub id: &'a str,
-    /// The key, 32 bytes.
+    /// The key itself, 32 bytes.
     pub key: &'a [u8; KEY_LEN],
 }
 
@@ -44,7 +44,7 @@ pub struct OneShotCall {
 pub fn seal(
     provider: &dyn AgreementProvider,
     config: &KeyConfig,
-    psk: Option<Preshared<'_>>,
+    psk: Option<ClientPsk<'_>>,
     line: RequestLine<'_>,
     content_type: &str,
     (stamp, nonce): (&str, &str),
@@ -78,9 +78,9 @@ pub fn suite_of(config: &KeyConfig) -> Option<Suite> {
     (config.pairs().len() == 1 && suite.kem != crate::hpke::Kem::MlKem768).then_some(suite)
 }
 
-impl fmt::Debug for Preshared<'_> {
+impl fmt::Debug for ClientPsk<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Preshared").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ClientPsk").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

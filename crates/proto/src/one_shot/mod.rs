@@ -11,7 +11,7 @@ pub mod key_document;
 pub mod prefix;
 pub(crate) mod setup;
 
-pub use self::client::{OneShotCall, Preshared, seal};
+pub use self::client::{ClientPsk, OneShotCall, seal};
 pub use self::key_config::{KeyConfig, KeyConfigError};
 pub use self::key_document::{DocumentKey, KeyDocument};
 pub use self::prefix::{PSK_ID_LEN_MAX, Prefix, is_psk_id};

@@ -21,7 +21,7 @@ pub fn is_psk_id(text: &str) -> bool {
 pub struct Prefix {
     /// The name of the pre-shared key in mode psk, `None` in mode base.
     pub psk_id: Option<String>,
-    /// The encapsulated secret.
+    /// The encapsulated secret of HPKE.
     pub enc: Vec<u8>,
 }
 

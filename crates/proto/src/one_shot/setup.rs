@@ -17,7 +17,7 @@ use crate::wire::{SessionId, Wire};
 
 /// A key of the service that is accepted, and what belongs to it.
 pub trait RecipientKey: Send + Sync {
-    /// The private half.
+    /// Returns the private half of the key.
     fn private(&self) -> &PrivateKey;
 
     /// Returns SHA-256 of the key configuration; its first half is the key name.

@@ -10,7 +10,7 @@ use providers::{provider, with_each};
 use sealway_proto::Error;
 use sealway_proto::exchange::{AnswerSeal, Exchange, Piece, PlainRequest, Refusal, Rejection, Stream};
 use sealway_proto::hpke::{Aead, Kem, PrivateKey};
-use sealway_proto::one_shot::{KeyConfig, OneShotCall, Preshared, RecipientKey, seal};
+use sealway_proto::one_shot::{ClientPsk, KeyConfig, OneShotCall, RecipientKey, seal};
 use sealway_proto::session::native::{FrameOpener, FrameSealer, InnerHeaders, Read, RequestLine};
 use sealway_proto::session::{Auth, Fresh, NonceGuard, SealRandoms};
 use sealway_proto::wire::ReplayPolicy;
@@ -23,6 +23,7 @@ const PSK: [u8; 32] = [9; 32];
 const KEMS: [Kem; 4] = [Kem::P256, Kem::X25519, Kem::MlKem768P256, Kem::XWing];
 
 type Headers = Vec<(String, String)>;
+type Opening = (NonceGuard<PlainRequest>, Vec<u8>, Option<Error>);
 
 struct Key {
     private: PrivateKey,
@@ -53,7 +54,7 @@ fn key(kem: Kem, seed: u8) -> Arc<Key> {
 
 fn sealed_at(
     key: &Key,
-    psk: Option<Preshared<'_>>,
+    psk: Option<ClientPsk<'_>>,
     frames: &[&[u8]],
     stamp_ms: u64,
 ) -> (Headers, Vec<u8>, OneShotCall) {
@@ -68,7 +69,7 @@ fn sealed_at(
     (headers, body, call)
 }
 
-fn sealed(key: &Key, psk: Option<Preshared<'_>>, frames: &[&[u8]]) -> (Headers, Vec<u8>, OneShotCall) {
+fn sealed(key: &Key, psk: Option<ClientPsk<'_>>, frames: &[&[u8]]) -> (Headers, Vec<u8>, OneShotCall) {
     sealed_at(key, psk, frames, NOW_MS)
 }
 
@@ -83,9 +84,6 @@ fn write(sealer: &mut FrameSealer, inner: &InnerHeaders, frames: &[&[u8]], out: 
     }
 }
 
-/// An opened request, the plaintext behind its first frame, and the error that ended it.
-type Opened = (NonceGuard<PlainRequest>, Vec<u8>, Option<Error>);
-
 /// Opens a request as a server does, in chunks of this length. Returns the opened request and the plaintext behind the first frame,
 /// with the error that ended it.
 fn open(
@@ -94,7 +92,7 @@ fn open(
     line: RequestLine<'_>,
     (headers, body): (&Headers, &[u8]),
     chunk: usize,
-) -> Result<Opened, Rejection> {
+) -> Result<Opening, Rejection> {
     let exchange = Exchange::begin(headers, line, NOW_MS, &ReplayPolicy::default(), |_| Ok(()))?;
     if exchange.key_name() != Some(key.config.name(provider()).as_str()) {
         return Err(Error::KeyRetired.into());
@@ -148,8 +146,8 @@ fn release(opened: NonceGuard<PlainRequest>) -> PlainRequest {
     opened.release(fresh).unwrap()
 }
 
-fn preshared() -> Option<Preshared<'static>> {
-    Some(Preshared { id: "partner-7", key: &PSK })
+fn preshared() -> Option<ClientPsk<'static>> {
+    Some(ClientPsk { id: "partner-7", key: &PSK })
 }
 
 #[test]
@@ -336,7 +334,7 @@ fn a_client_seals_to_configurations_of_wire_4_alone() {
     assert_eq!(of(Kem::X25519, &[Aead::Aes256Gcm, Aead::Aes128Gcm]), invalid);
     assert_eq!(of(Kem::MlKem768, &[Aead::Aes256Gcm]), invalid);
     for id in ["", " ", "a b", "\u{e9}", &*"a".repeat(65)] {
-        let psk = Some(Preshared { id, key: &PSK });
+        let psk = Some(ClientPsk { id, key: &PSK });
         let sealed = seal(provider(), &key(Kem::X25519, 1).config, psk, LINE, TYPE, ("1", NONCE), None);
         assert_eq!(sealed.map(|_| ()), Err(Error::FieldInvalid("psk_id")), "{id:?}");
     }

@@ -25,7 +25,7 @@ const CLOCK: &[u8] = b"sealway/3 clock";
 #[derive(Debug)]
 pub(crate) struct Labels {
     pub(crate) wire: Wire,
-    /// The value of `X-Seal`.
+    /// The value of `X-Seal` on the wire.
     pub(crate) seal: &'static str,
     kid_prefix: &'static str,
     /// The part of a session id that the wire sends and binds: all of it, or the digits, which are a key name.
