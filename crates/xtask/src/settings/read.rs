@@ -208,11 +208,24 @@ pub(super) fn name_and_arguments(ty: &Type) -> anyhow::Result<(String, Vec<Gener
     Ok((last.ident.to_string(), arguments))
 }
 
-/// Returns the content of `#[serde(…)]`, without spaces and quotes: `skip`, `rename=match`.
+/// Returns the content of `#[serde(…)]`, without spaces and quotes: `skip`, `rename=match`. A comma in a text separates nothing.
 fn serde_words(attributes: &[Attribute]) -> Vec<String> {
     let lists = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let texts = lists.filter_map(|attribute| attribute.meta.require_list().ok()).map(|list| list.tokens.to_string());
-    texts.flat_map(|text| text.split(',').map(|word| word.replace([' ', '"'], "")).collect::<Vec<_>>()).collect()
+    texts.flat_map(|text| words_of(&text)).collect()
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    let (mut words, mut is_text) = (vec![String::new()], false);
+    for letter in text.chars() {
+        match letter {
+            '"' => is_text = !is_text,
+            ' ' => {}
+            ',' if !is_text => words.push(String::new()),
+            _ => words.last_mut().into_iter().for_each(|word| word.push(letter)),
+        }
+    }
+    words
 }
 
 fn renamed(words: &[String]) -> Option<String> {

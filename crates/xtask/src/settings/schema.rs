@@ -32,6 +32,22 @@ fn property(setting: &Setting) -> Value {
     schema
 }
 
+/// Returns the schema of one of these words. One in brackets is a list of words.
+fn words_of(words: &[String]) -> Value {
+    let list = |word: &String| Some(word.strip_prefix('[')?.strip_suffix(']')?.split(',').map(str::to_owned).collect());
+    let lists: Vec<Vec<String>> = words.iter().filter_map(list).collect();
+    let single: Vec<&String> = words.iter().filter(|word| !word.starts_with('[')).collect();
+    if lists.is_empty() {
+        return json!({ "enum": single });
+    }
+    let lists = lists.iter().map(|items| {
+        json!({
+            "type": "array", "items": { "enum": items }, "uniqueItems": true, "minItems": 1
+        })
+    });
+    json!({ "anyOf": std::iter::once(json!({ "enum": single })).chain(lists).collect::<Vec<_>>() })
+}
+
 fn kind(kind_of: &Kind) -> Value {
     match kind_of {
         Kind::Flag => json!({ "type": "boolean" }),
@@ -39,7 +55,7 @@ fn kind(kind_of: &Kind) -> Value {
         Kind::Number { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Text => json!({ "type": "string" }),
         Kind::Path => json!({ "type": "string", "minLength": 1 }),
-        Kind::Words(words) => json!({ "enum": words }),
+        Kind::Words(words) => words_of(words),
         Kind::TextOrList => {
             json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" }, "minItems": 1 }] })
         }

@@ -81,9 +81,9 @@ fn type_of(setting: &Setting) -> String {
     text.to_owned()
 }
 
-/// Returns the word for YAML: one that would be a number needs quotes.
+/// Returns the word for YAML: one that would be a number needs quotes, and a list has spaces.
 fn quoted(word: &str) -> String {
-    if word.parse::<f64>().is_ok() { format!("\"{word}\"") } else { word.to_owned() }
+    if word.parse::<f64>().is_ok() { format!("\"{word}\"") } else { word.replace(',', ", ") }
 }
 
 /// Returns the unit of a number, which its name ends with.
