@@ -15,6 +15,7 @@ pub mod load;
 pub mod mle_vectors;
 pub mod native_client;
 pub mod native_vectors;
+pub mod one_shot_vectors;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod process;

@@ -3,6 +3,7 @@
 
 #[path = "../providers/mod.rs"]
 mod providers;
+mod vectors;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ struct Key {
     private: PrivateKey,
     config: KeyConfig,
     hash: [u8; 32],
+    not_after_ms: u64,
 }
 
 impl RecipientKey for Key {
@@ -41,7 +43,7 @@ impl RecipientKey for Key {
     }
 
     fn not_after_ms(&self) -> u64 {
-        NOW_MS + 1000
+        self.not_after_ms
     }
 }
 
@@ -49,7 +51,7 @@ fn key(kem: Kem, seed: u8) -> Arc<Key> {
     let private = PrivateKey::derive(provider(), kem, &[seed; 32]).unwrap().1;
     let config = KeyConfig::new(1, private.public_key().clone(), &[Aead::Aes256Gcm]).unwrap();
     let hash = config.hash(provider());
-    Arc::new(Key { private, config, hash })
+    Arc::new(Key { private, config, hash, not_after_ms: NOW_MS + 1000 })
 }
 
 fn sealed_at(
