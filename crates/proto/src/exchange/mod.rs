@@ -38,6 +38,8 @@ use crate::wire::{Field, Headers, ReplayPolicy, SessionId, Wire, base64};
 #[cfg(feature = "one-shot")]
 pub use one_shot::{HpkeOpening, ProblemSeal, SealedProblem};
 pub use refusal::{BodyFault, Refusal};
+#[cfg(feature = "one-shot")]
+pub use rejection::SEALED_PROBLEMS;
 pub use rejection::{ErrorAnswer, Form, Rejection};
 pub use reply::{AnswerSeal, FrameSeal, Reply, WholeSeal};
 pub use stream::{Piece, Stream};
