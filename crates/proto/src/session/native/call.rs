@@ -244,9 +244,9 @@ pub struct OpenedRequest {
 }
 
 impl Opening {
-    /// Returns the identity of the request among all: session, nonce and stamp.
-    pub(crate) fn identity(&self) -> (&SessionId, &str, u64) {
-        (self.reply.session.id(), &self.reply.nonce, self.claim.stamp_ms())
+    /// Returns the identity of the request among all: its claim, with the stamp, its session and its nonce.
+    pub(crate) fn identity(&self) -> (&Claim, &SessionId, &str) {
+        (&self.claim, self.reply.session.id(), &self.reply.nonce)
     }
 
     /// Accepts the first frame, which the opener that came with this has opened. It stays inaccessible until its nonce is
