@@ -233,7 +233,6 @@ pub struct Opening {
 }
 
 /// A request whose first frame was opened.
-#[derive(Debug)]
 pub struct OpenedRequest {
     /// The headers within the seal.
     pub headers: InnerHeaders,
@@ -413,6 +412,13 @@ pub(super) fn answer_opener(
     let sealed = sealed_header(headers)?;
     let opener = FrameOpener::new(keys, context, sealed.is_some());
     Ok((sealed, opener))
+}
+
+impl fmt::Debug for OpenedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (frame, from) = &self.first;
+        write!(f, "OpenedRequest({} bytes of a first frame, {from} of them headers, {:?})", frame.len(), self.reply)
+    }
 }
 
 impl fmt::Debug for Reply {
