@@ -339,7 +339,7 @@ async fn begin<'a>(
     let is_served = |wire| match wire {
         Wire::OneShot if rules.one_shot.is_none() => Err(Refusal::WireOff(wire)),
         Wire::OneShot => Ok(()),
-        wire if !rules.serves_sessions => Err(Refusal::WireOff(wire)),
+        wire if !rules.serves_sessions => Err(one_shot::served_alone(headers, wire)),
         wire => sessions.check_wire(wire),
     };
     let exchange = Exchange::begin(headers, line, now_ms, sessions.replay(), is_served)?;
