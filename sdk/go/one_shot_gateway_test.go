@@ -36,6 +36,7 @@ routes:
 upstreams:
   shop: { servers: ["demo:"] }
 one_shot: { keys: "one-shot.keys", psk: { master: "psk.master" } }
+sessions: { store: "file:sessions.redb", allow_generated_kek: true }
 telemetry: { log_format: json, log_level: info }
 `
 

@@ -13,6 +13,7 @@ use hyper::body::Body as HttpBody;
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::exchange::SEALED_PROBLEMS;
 use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::key_document::KEY_DOCUMENT_PATH;
 use sealway_proto::one_shot::{self, ClientPsk, KeyConfig, KeyDocument, is_psk_id};
@@ -344,10 +345,6 @@ struct Pending<'a> {
     sent: SentAt,
 }
 
-/// Codes of problems that the server proves by a seal.
-const SEALED: [&str; 6] =
-    ["clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable", "upstream_timeout"];
-
 impl AnswerOpening for Pending<'_> {
     fn opener(&self, status: StatusCode, headers: &HeaderMap) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
         let opened = self.answer.open(default_provider(), &AnswerHeaders(headers), status.as_u16());
@@ -357,7 +354,7 @@ impl AnswerOpening for Pending<'_> {
     fn refused(&self, status: StatusCode, body: &[u8]) -> Failure {
         match Problem::parse(status.as_u16(), body) {
             // Anybody on the path can have written it.
-            Some(problem) if SEALED.contains(&problem.code.as_str()) => {
+            Some(problem) if SEALED_PROBLEMS.contains(&problem.code.as_str()) => {
                 Error::from(ErrorKind::Refused { status, body: excerpt(body) }).into()
             }
             Some(problem) if problem.code == "key_retired" && matches!(self.client.trust, OneShotTrust::Root(_)) => {
@@ -375,7 +372,7 @@ impl AnswerOpening for Pending<'_> {
 
     fn problem(&self, status: StatusCode, body: &[u8]) -> Failure {
         let Some(problem) = Problem::parse(status.as_u16(), body) else { return plain(status, body).into() };
-        if !SEALED.contains(&problem.code.as_str()) {
+        if !SEALED_PROBLEMS.contains(&problem.code.as_str()) {
             return Error::from(ErrorKind::Refused { status, body: excerpt(body) }).into();
         }
         let time = problem.more.get("server_time_ms").and_then(serde_json::Value::as_u64);

@@ -65,15 +65,17 @@ impl KeptAnswers {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.forget(now);
-        state.answers.insert(fingerprint, receiver);
+        let replaced = state.answers.insert(fingerprint, receiver);
+        state.release(replaced);
         state.order.push_back((now + self.life, fingerprint));
         Promise { fingerprint, sender }
     }
 
-    /// Keeps the answer to a request, unless the request was forgotten meanwhile.
+    /// Keeps the answer to a request, unless the request was forgotten or replaced meanwhile.
     pub(crate) fn keep(&self, promise: &Promise, answer: StoredAnswer) {
         let mut state = self.state.lock();
-        if state.answers.contains_key(&promise.fingerprint) {
+        let own = promise.sender.subscribe();
+        if state.answers.get(&promise.fingerprint).is_some_and(|receiver| receiver.same_channel(&own)) {
             state.bytes += answer.len();
             promise.sender.send_replace(Some(answer));
         }
@@ -99,11 +101,16 @@ impl State {
             if *end > now && self.bytes <= BYTES_MAX && self.order.len() < ANSWERS_MAX {
                 break;
             }
-            let receiver = self.answers.remove(fingerprint);
-            let len = receiver.map_or(0, |receiver| receiver.borrow().as_ref().map_or(0, StoredAnswer::len));
-            self.bytes = self.bytes.saturating_sub(len);
+            let removed = self.answers.remove(fingerprint);
+            self.release(removed);
             self.order.pop_front();
         }
+    }
+
+    /// Releases the bytes of an answer that is kept no longer.
+    fn release(&mut self, removed: Option<watch::Receiver<Option<StoredAnswer>>>) {
+        let len = removed.map_or(0, |receiver| receiver.borrow().as_ref().map_or(0, StoredAnswer::len));
+        self.bytes = self.bytes.saturating_sub(len);
     }
 }
 
@@ -167,6 +174,21 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(answers.find(&[1; 32]).await.is_none());
         answers.keep(&promise, kept(3));
+        assert_eq!(answers.state.lock().bytes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_replaced_takes_no_room() {
+        let answers = KeptAnswers::new(Duration::from_secs(60));
+        let replaced = [answers.begin([1; 32]), answers.begin([1; 32])];
+        replaced.iter().for_each(|promise| answers.keep(promise, kept(3)));
+        let promise = answers.begin([1; 32]);
+        answers.keep(&replaced[1], kept(5));
+        answers.keep(&promise, kept(7));
+        assert_eq!(answers.state.lock().bytes, 7);
+        assert_eq!(answers.find(&[1; 32]).await.unwrap().body.len(), 7);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(answers.find(&[1; 32]).await.is_none());
         assert_eq!(answers.state.lock().bytes, 0);
     }
 

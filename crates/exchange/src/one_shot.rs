@@ -9,6 +9,8 @@ use sealway_proto::hpke::Kem;
 use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::RecipientKey;
 use sealway_proto::session::{Claim, Fresh, Session};
+use sealway_proto::wire::header::X_SEAL;
+use sealway_proto::wire::{Field, Headers, Wire};
 use zeroize::Zeroizing;
 
 use crate::Rules;
@@ -39,6 +41,15 @@ pub struct OneShotRules<'a> {
     pub kems: &'a [Kem],
     /// True if the route accepts requests in mode psk alone.
     pub needs_psk: bool,
+}
+
+/// Returns the refusal of a request on another wire, at a route that serves wire 4 alone. An `X-Seal` that names no wire counts as a
+/// damaged one of wire 4.
+pub(crate) fn served_alone(headers: &impl Headers, wire: Wire) -> Refusal {
+    match headers.field(X_SEAL) {
+        Field::Absent | Field::Value("3") => Refusal::WireOff(wire),
+        _ => Error::HeaderInvalid(X_SEAL).into(),
+    }
 }
 
 /// Returns the key of a name, if a route accepts it now.

@@ -35,6 +35,10 @@ impl Problems {
             let document = sessions.one_shot().and_then(|keys| keys.document(sessions.now_ms()));
             rejection = document.into_iter().fold(rejection, |rejection, keys| rejection.with("key_document", keys));
         }
+        // A limit that counts after the request has opened is the store's: its problem goes under the seal.
+        if self.seal.is_some() && matches!(rejection.refusal, Refusal::RateLimited(_)) {
+            rejection = Refusal::NoncesFull.into();
+        }
         let answer = rejection.answer(self.form);
         let sealed = self.seal.as_ref().filter(|_| rejection.is_sealed()).and_then(|seal| {
             let randoms = sessions.randoms().ok()?;

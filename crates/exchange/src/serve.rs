@@ -1,9 +1,7 @@
 //! Handling of one sealed request, from its headers to its answer.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,7 +30,7 @@ use crate::one_shot::{self, OneShotRules};
 use crate::open::{Fault, Plain, Reader};
 use crate::problems::Problems;
 use crate::seal::Sealing;
-use crate::sessions::{Sessions, admit, over};
+use crate::sessions::{Sessions, admit, unless_over};
 use crate::timing::ServerTiming;
 
 /// Settings of a route for sealed requests.
@@ -140,7 +138,7 @@ where
     };
     let sealed = if rules.ends_with_session {
         let sealed = unless_over(&**sessions, session, answered).await;
-        sealed.unwrap_or_else(|| Err(SealError::Refused(reply.session_ended())))
+        sealed.unwrap_or_else(|ended| Err(SealError::Refused(reply.session_ended(ended))))
     } else {
         answered.await
     };
@@ -181,16 +179,6 @@ fn reject(
     sessions.report(&rejection.refusal, "call");
     timing.forget_steps();
     problems.answer(sessions, rejection)
-}
-
-/// Returns the outcome of work, or `None` if the session ended first: then the work is dropped.
-async fn unless_over<T>(sessions: &impl Sessions, session: &Session, work: impl Future<Output = T>) -> Option<T> {
-    let (mut over, mut work) = (pin!(over(sessions, session)), pin!(work));
-    poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-        Poll::Pending => over.as_mut().poll(cx).map(|()| None),
-    })
-    .await
 }
 
 /// Result of opening a request.
@@ -351,7 +339,7 @@ async fn begin<'a>(
     let is_served = |wire| match wire {
         Wire::OneShot if rules.one_shot.is_none() => Err(Refusal::WireOff(wire)),
         Wire::OneShot => Ok(()),
-        wire if !rules.serves_sessions => Err(Refusal::WireOff(wire)),
+        wire if !rules.serves_sessions => Err(one_shot::served_alone(headers, wire)),
         wire => sessions.check_wire(wire),
     };
     let exchange = Exchange::begin(headers, line, now_ms, sessions.replay(), is_served)?;

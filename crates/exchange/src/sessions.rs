@@ -1,6 +1,9 @@
 //! Interface to sessions, claims and the clock.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::one_shot::{self, OneShotKeys};
@@ -73,19 +76,36 @@ pub(crate) async fn admit(sessions: &impl Sessions, session: &Session, claim: &C
     sessions.reserve(session, &claim).await
 }
 
-/// Returns when a session is over: expired, or revoked by any process; on wire 4, when its key is. An unavailable store does not
-/// end it.
-// SPEC session-3.md#renew-and-end
-pub async fn over(sessions: &impl Sessions, session: &Session) {
+/// Returns when a session is over: expired, or revoked by any process; on wire 4, when its key or its pre-shared key is. An
+/// unavailable store does not end it. The result is the error of its requests.
+// SPEC session-3.md#renew-and-end one-shot.md#steps-of-the-server
+pub async fn over(sessions: &impl Sessions, session: &Session) -> Error {
     loop {
         let left = Duration::from_millis(session.record().expires_ms.saturating_sub(sessions.now_ms()));
         tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK_INTERVAL)).await;
-        let is_gone = match session.key_name() {
-            Some(_) => one_shot::check(sessions, session).is_err(),
-            None => matches!(sessions.find(session.id()).await, Ok(None)),
-        };
-        if is_gone || session.is_expired(sessions.now_ms()) {
-            return;
+        if session.key_name().is_some() {
+            if let Err(err) = one_shot::check(sessions, session) {
+                return err;
+            }
+        } else if matches!(sessions.find(session.id()).await, Ok(None)) {
+            return session.ended();
+        }
+        if session.is_expired(sessions.now_ms()) {
+            return session.ended();
         }
     }
+}
+
+/// Returns the outcome of work, or the error of a session that ended first: then the work is dropped.
+pub(crate) async fn unless_over<T>(
+    sessions: &impl Sessions,
+    session: &Session,
+    work: impl Future<Output = T>,
+) -> Result<T, Error> {
+    let (mut over, mut work) = (pin!(over(sessions, session)), pin!(work));
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+        Poll::Pending => over.as_mut().poll(cx).map(Err),
+    })
+    .await
 }

@@ -239,6 +239,7 @@ impl GatewayConfig {
         let claims = claims.map(|policy| format!("routes[{}].ehbp.replay", policy.route));
         let kind = authority.store().status().kind;
         let files = self.one_shot.over(kind, claims)?;
+        self.policies().try_for_each(|policy| one_shot::check_store(policy, kind))?;
         self.gateways().try_for_each(|policy| ohttp::check_store(policy, kind))?;
         if let Some(same) = before.map(Gateway::one_shot).filter(|keys| *keys.files() == files) {
             same.reload(clock.now_ms()).map_err(|(setting, why)| format!("{setting}: {why}"))?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::routes::{CheckedAction, CheckedRoute};
 use crate::one_shot::{ClearRequests, Document, EhbpPolicy, OneShotFiles, OneShotPolicy, PskFiles, parse_kem};
-use crate::route::Sealing;
+use crate::route::{ForwardPolicy, Sealing};
 
 /// Section `one_shot:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -62,6 +62,20 @@ impl OneShotFiles {
         };
         Ok(OneShotFiles { makes_ehbp_keys, ..self.clone() })
     }
+}
+
+/// Checks that a store of this kind keeps the claims of a route with `sealed: hpke` over a restart, which its keys outlive.
+///
+/// # Errors
+/// A sentence with the setting of the route.
+pub(super) fn check_store(policy: &ForwardPolicy, kind: &str) -> Result<(), String> {
+    if !policy.sealed.serves_hpke() || ["embedded", "postgres", "tiered"].contains(&kind) {
+        return Ok(());
+    }
+    Err(format!(
+        "routes[{}].sealed: hpke needs a store that keeps claims over a restart: sessions.store with file: or postgres:, and not {kind} alone",
+        policy.route
+    ))
 }
 
 impl CheckedAction {

@@ -102,10 +102,11 @@ impl Sessions for KeyedAuthority {
     }
 
     async fn reserve(&self, session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
-        match session.key_name() {
-            // All clients of a key share its name, so their network has the share of the store.
-            Some(_) => self.authority.reserve_from(self.peer, claim).await,
-            None => self.authority.reserve(session, claim).await,
+        match (session.key_name(), session.record().subject.as_deref()) {
+            (Some(_), Some(psk_id)) => self.authority.reserve_psk(psk_id, claim).await,
+            // All strangers share the name of the key, so their network has the share of the store.
+            (Some(_), None) => self.authority.reserve_from(self.peer, claim).await,
+            (None, _) => self.authority.reserve(session, claim).await,
         }
     }
 

@@ -38,6 +38,8 @@ use crate::wire::{Field, Headers, ReplayPolicy, SessionId, Wire, base64};
 #[cfg(feature = "one-shot")]
 pub use one_shot::{HpkeOpening, ProblemSeal, SealedProblem};
 pub use refusal::{BodyFault, Refusal};
+#[cfg(feature = "one-shot")]
+pub use rejection::SEALED_PROBLEMS;
 pub use rejection::{ErrorAnswer, Form, Rejection};
 pub use reply::{AnswerSeal, FrameSeal, Reply, WholeSeal};
 pub use stream::{Piece, Stream};
@@ -229,12 +231,13 @@ impl Opening<'_> {
         }
     }
 
-    /// Returns a SHA-256 hash of the session, nonce, stamp and body that identifies the request. `None` if `first` is not the
-    /// whole body, or if the protocol is v1 or v2.
+    /// Returns a SHA-256 hash of the claim, session, nonce, stamp and body that identifies the request. `None` if `first` is not
+    /// the whole body, or if the protocol is v1 or v2.
     pub fn fingerprint(&self, provider: &dyn Provider, first: &Piece) -> Option<[u8; 32]> {
         let OpeningKind::Native(opening) = &self.kind else { return None };
-        let (session, nonce, stamp_ms) = opening.identity();
-        let fields = Fields::new().field(session.as_str()).field(nonce).number(stamp_ms);
+        let (claim, session, nonce) = opening.identity();
+        // On wire 4 all clients of a key share the session's id: the claim tells their requests apart.
+        let fields = Fields::new().field(claim.key().0).field(session.as_str()).field(nonce).number(claim.stamp_ms());
         first.is_last.then(|| provider.sha256(&[fields.as_bytes(), &first.bytes]))
     }
 

@@ -12,6 +12,12 @@ use crate::session::native::Problem;
 use crate::session::native::problem::PROBLEM_TYPE;
 use crate::wire::Wire;
 
+/// Codes of problems that a server puts under the seal of wire 4, once the request has opened.
+// SPEC one-shot.md#problems
+#[cfg(feature = "one-shot")]
+pub const SEALED_PROBLEMS: [&str; 6] =
+    ["clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable", "upstream_timeout"];
+
 /// The form of an error's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -128,9 +134,7 @@ impl Rejection {
     #[cfg(feature = "one-shot")]
     pub fn is_sealed(&self) -> bool {
         let code = problem(&self.refusal).code;
-        let sealed =
-            ["clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable", "upstream_timeout"];
-        sealed.contains(&code.as_str())
+        SEALED_PROBLEMS.contains(&code.as_str())
     }
 
     /// Returns the answer for the client. `Retry-After` and `Allow` are set where the refusal names them.

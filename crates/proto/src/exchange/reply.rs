@@ -57,13 +57,13 @@ impl Reply {
         }
     }
 
-    /// Returns the refusal of a request whose session ended while the service worked on it. The service may have processed the
-    /// request, and clients of v1 and v2 retry at 401 `SESSION_EXPIRED`. They receive 502 instead.
+    /// Returns the refusal of a request whose session ended with `ended` while the service worked on it. The service may have
+    /// processed the request, and clients of v1 and v2 retry at 401 `SESSION_EXPIRED`. They receive 502 instead.
     // SPEC session-3.md#sealed-requests
-    pub fn session_ended(&self) -> Refusal {
+    pub fn session_ended(&self, ended: Error) -> Refusal {
         match self {
             Reply::Compat(_) => Refusal::Unanswered(502),
-            Reply::Native(reply) => reply.session().ended().into(),
+            Reply::Native(_) => ended.into(),
         }
     }
 

@@ -305,6 +305,32 @@ fn everything_that_is_bound_is_bound() {
     assert!(open(&key, PSK, LINE, (&headers, &mixed), 99).is_err());
 }
 
+/// The fingerprint of a request in mode base, which is in the body.
+fn fingerprint(key: &Arc<Key>, (headers, body, _): &(Headers, Vec<u8>, OneShotCall)) -> [u8; 32] {
+    let exchange = Exchange::begin(headers, LINE, NOW_MS, &ReplayPolicy::default(), |_| Ok(())).unwrap();
+    let (opening, mut stream) = exchange.key(key.clone()).unwrap();
+    let mut input = body.as_slice();
+    let prefix = loop {
+        assert!(stream.read(&mut input).unwrap().is_none());
+        if let Some(prefix) = stream.take_prefix() {
+            break prefix;
+        }
+    };
+    let opening = opening.open(provider(), &prefix, None, &mut stream, NOW_MS).unwrap();
+    while !input.is_empty() {
+        assert!(stream.read(&mut input).unwrap().is_none());
+    }
+    opening.fingerprint(provider(), &stream.end().unwrap().unwrap()).unwrap()
+}
+
+#[test]
+fn requests_of_one_nonce_stamp_and_plaintext_have_a_fingerprint_each() {
+    let key = key(Kem::X25519, 1);
+    let (one, two) = (sealed(&key, None, &[b"one"]), sealed(&key, None, &[b"one"]));
+    assert_eq!(fingerprint(&key, &one), fingerprint(&key, &one));
+    assert_ne!(fingerprint(&key, &one), fingerprint(&key, &two));
+}
+
 #[test]
 fn equal_requests_make_equal_claims_and_every_seal_another() {
     let (key, other) = (key(Kem::XWing, 1), key(Kem::XWing, 2));

@@ -21,9 +21,9 @@ pub struct RawReplay {
     /// - default: twice the window
     nonce_ttl_ms: Within<u64, 1, { 10 * WINDOW_MS_MAX }>,
     /// Nonces of sealed calls held by a process (in PostgreSQL by all together), and as many of inits. A full store rejects;
-    /// from half full on a session, or an address with its inits, takes at most a twentieth. With Redis its memory is the
-    /// bound, and this one is of the process's own memory while Redis is away. A start logs how many calls a second it is
-    /// enough for.
+    /// from half full on a session, a pre-shared key, or an address with its inits and requests without a name, takes at most a
+    /// twentieth. With Redis its memory is the bound, and this one is of the process's own memory while Redis is away. A start
+    /// logs how many calls a second it is enough for.
     nonces_max: Number<usize, { MemoryLimits::DEFAULT.nonces_max as u64 }, 1000, NONCES_MAX>,
     /// Number of nonces from which expired ones are removed everywhere before a new one is taken; below `nonces_max`.
     /// - default: four fifths of `nonces_max`

@@ -233,7 +233,6 @@ pub struct Opening {
 }
 
 /// A request whose first frame was opened.
-#[derive(Debug)]
 pub struct OpenedRequest {
     /// The headers within the seal.
     pub headers: InnerHeaders,
@@ -244,9 +243,9 @@ pub struct OpenedRequest {
 }
 
 impl Opening {
-    /// Returns the identity of the request among all: session, nonce and stamp.
-    pub(crate) fn identity(&self) -> (&SessionId, &str, u64) {
-        (self.reply.session.id(), &self.reply.nonce, self.claim.stamp_ms())
+    /// Returns the identity of the request among all: its claim, with the stamp, its session and its nonce.
+    pub(crate) fn identity(&self) -> (&Claim, &SessionId, &str) {
+        (&self.claim, self.reply.session.id(), &self.reply.nonce)
     }
 
     /// Accepts the first frame, which the opener that came with this has opened. It stays inaccessible until its nonce is
@@ -413,6 +412,13 @@ pub(super) fn answer_opener(
     let sealed = sealed_header(headers)?;
     let opener = FrameOpener::new(keys, context, sealed.is_some());
     Ok((sealed, opener))
+}
+
+impl fmt::Debug for OpenedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (frame, from) = &self.first;
+        write!(f, "OpenedRequest({} bytes of a first frame, {from} of them headers, {:?})", frame.len(), self.reply)
+    }
 }
 
 impl fmt::Debug for Reply {

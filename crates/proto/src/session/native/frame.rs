@@ -19,6 +19,8 @@ const HEAD_LEN: usize = 4;
 const LAST: u32 = 1 << 31;
 /// Most frames of a stream.
 const FRAMES_MAX: u64 = 1 << 32;
+/// Memory beyond the arrived bytes of a first frame, in bytes: its sender may be a stranger.
+const FIRST_AHEAD: usize = 4096;
 
 /// Returns the nonce of a frame: no two of a stream are equal, and a frame that is not the last cannot pass for it.
 fn nonce(iv: &[u8; IV_LEN], number: u64, is_last: bool) -> [u8; IV_LEN] {
@@ -163,14 +165,15 @@ impl FrameOpener {
         let (missing, is_last) = match self.frame {
             Some(frame) => frame,
             None => match self.read_head(input)? {
-                Some(head) => {
-                    frame.reserve_exact(head.0);
-                    head
-                }
+                Some(head) => head,
                 None => return Ok(Read::More),
             },
         };
         let (part, rest) = input.split_at_checked(missing).unwrap_or((input, &[]));
+        if frame.capacity() - frame.len() < part.len() {
+            let ahead = if self.number == 0 { FIRST_AHEAD } else { FRAME_LEN_MAX + TAG_LEN };
+            frame.reserve_exact(missing.min(part.len() + ahead));
+        }
         frame.extend_from_slice(part);
         *input = rest;
         if part.len() < missing {

@@ -143,6 +143,39 @@ fn every_suite_agrees_a_session_whose_requests_and_answers_open_at_the_other_end
 }
 
 #[test]
+fn the_head_of_a_first_frame_takes_little_memory() {
+    let (_, client, server) = agreed(Suite::P256);
+    let sealed = client.seal(provider(), LINE, "x/y", NOW_MS, &[1; 16]).unwrap();
+    let body = stream(sealed.sealer, &InnerHeaders::new(), &[&[b'x'; 60_000], &[b'y'; 60_000]]);
+    let sent = headers(&sealed.headers, "x/y");
+    let request = SealedRequest::parse(&sent, LINE).unwrap();
+    let (mut opener, _) = request.open(provider(), server, NOW_MS, &ReplayPolicy::default()).unwrap();
+    let (mut frame, mut arrived) = (Vec::new(), 0);
+    for mut piece in body.chunks(100) {
+        arrived += piece.len();
+        if opener.read(&mut piece, &mut frame).unwrap() != Read::More {
+            break;
+        }
+        assert!(frame.capacity() <= arrived + 4096, "{arrived}: {}", frame.capacity());
+    }
+    assert_eq!(frame.len(), 60_002);
+}
+
+#[test]
+fn an_opened_request_does_not_print_what_it_holds() {
+    let (_, client, server) = agreed(Suite::P256);
+    let sealed = client.seal(provider(), LINE, "x/y", NOW_MS, &[1; 16]).unwrap();
+    let body = stream(sealed.sealer, &InnerHeaders::new(), &[b"secret"]);
+    let sent = headers(&sealed.headers, "x/y");
+    let request = SealedRequest::parse(&sent, LINE).unwrap();
+    let (opener, opening) = request.open(provider(), server, NOW_MS, &ReplayPolicy::default()).unwrap();
+    let guarded = opening.first(opened(opener, &body, 9).unwrap().swap_remove(0)).unwrap();
+    let fresh = Fresh::reserved(guarded.claim());
+    let printed = alloc::format!("{:?}", guarded.release(fresh).unwrap());
+    assert!(printed.starts_with("OpenedRequest(8 bytes of a first frame, 2 of them headers"), "{printed}");
+}
+
+#[test]
 fn a_renewed_session_needs_the_old_one_and_is_bound_to_it() {
     let (service, client, server) = agreed(Suite::P256);
     let renewal = || init(Suite::X25519MlKem768, &Suite::ALL, Some(&client));

@@ -65,7 +65,8 @@ class OneShotGatewayTest {
               keys: keys.json
               psk: { master: master }
             sessions:
-              store: "memory:"
+              store: "file:sessions.redb"
+              allow_generated_kek: true
               identity: { allow_generated: true }
             telemetry: { log_format: json, log_level: info }
             """;
