@@ -17,6 +17,7 @@ use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::key_document::KEY_DOCUMENT_PATH;
 use sealway_proto::one_shot::{self, KeyConfig, KeyDocument, Preshared, is_psk_id};
 use sealway_proto::session::native::call::PendingAnswer;
+use sealway_proto::session::native::key_set::TIME_MS_MAX;
 use sealway_proto::session::native::{FrameOpener, Problem, RejectedRequest, RequestLine, sends_again};
 use sealway_proto::wire::base64;
 use sealway_proto::wire::header::X_IDEMPOTENCY_KEY;
@@ -250,7 +251,7 @@ impl Inner {
 
     /// This client's clock, corrected by what the service proved.
     fn stamp_ms(&self) -> u64 {
-        now_ms().saturating_add_signed(self.ahead_ms.load(Ordering::Relaxed))
+        now_ms().saturating_add_signed(self.ahead_ms.load(Ordering::Relaxed)).min(TIME_MS_MAX)
     }
 
     fn begin<'a>(&'a self, key: &KeyConfig, line: &Line<'_>, is_empty: bool) -> Result<StreamHead<Pending<'a>>, Error> {
@@ -314,7 +315,8 @@ impl Inner {
     }
 
     fn choose(&self, document: &KeyDocument) -> Option<KeyConfig> {
-        let (provider, now_ms) = (default_agreement_provider(), self.stamp_ms());
+        // By the machine's own clock: the holder of a stolen key could move the corrected one back for ever.
+        let (provider, now_ms) = (default_agreement_provider(), now_ms());
         let is_expired = matches!(self.trust, OneShotTrust::Root(_)) && now_ms >= document.expires_ms;
         let in_use = document.keys.iter().filter(|key| !is_expired && key.is_in_use(now_ms));
         let known = in_use.filter_map(|key| KeyConfig::decode(provider, &key.config).ok());
@@ -379,6 +381,7 @@ impl Expected for Pending<'_> {
             return Error::from(ErrorKind::Refused { status, body: excerpt(body) }).into();
         }
         let time = problem.more.get("server_time_ms").and_then(serde_json::Value::as_u64);
+        let time = time.filter(|ms| *ms <= TIME_MS_MAX);
         let (Some(server_ms), "clock_skew") = (time, problem.code.as_str()) else { return plain(status, body).into() };
         let ahead = i64::try_from(i128::from(server_ms) - i128::from(now_ms())).unwrap_or_default();
         self.client.ahead_ms.store(ahead, Ordering::Relaxed);
@@ -398,3 +401,6 @@ impl std::fmt::Debug for OneShot {
         f.debug_struct("OneShot").field("base", &self.0.service.base).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
