@@ -294,7 +294,7 @@ impl Inner {
         Ok(chosen.ok_or_else(|| ErrorKind::Trust(none.into()))?)
     }
 
-    /// Takes a document, if it is trusted and not older than the one before.
+    /// Takes a document of a root that is not older than the one before, or one that has a pinned key in use.
     // SPEC one-shot.md#the-key-document
     fn take(&self, held: &mut Option<KeyDocument>, bytes: &[u8]) -> Result<(), Error> {
         let provider = default_agreement_provider();
@@ -303,14 +303,15 @@ impl Inner {
             Error::from(ErrorKind::Trust(format!("the key document of {host} is refused: {why}")))
         };
         let document = KeyDocument::parse(provider, bytes).map_err(|err| refused(&err))?;
-        let last_ms = held.as_ref().map_or(0, |held| held.issued_ms);
         if let OneShotTrust::Root(root) = &self.trust {
+            let last_ms = held.as_ref().map_or(0, |held| held.issued_ms);
             let verified = document.verify(provider, default_es256(), root, now_ms(), last_ms);
             verified.map_err(|fault| refused(&fault))?;
+        } else if self.choose(&document).is_none() {
+            // Nobody signed it: its `issued_ms` proves nothing, and a forged document must not displace the held one.
+            return Ok(());
         }
-        if document.issued_ms >= last_ms {
-            *held = Some(document);
-        }
+        *held = Some(document);
         Ok(())
     }
 
@@ -327,12 +328,17 @@ impl Inner {
         trusted.find(|config| one_shot::client::suite_of(config).is_some())
     }
 
-    /// Takes the document of a `key_retired`, which its root proves.
+    /// Takes the document of a `key_retired`, which its root proves. With pinned kids the next call fetches one: the times of the held
+    /// document are not proven.
     async fn retired(&self, err: &Error) -> Result<(), Error> {
+        let mut held = self.document.lock().await;
+        if !matches!(self.trust, OneShotTrust::Root(_)) {
+            *held = None;
+            return Ok(());
+        }
         let ErrorKind::Problem { more, .. } = err.kind() else { return Ok(()) };
         let Some(document) = more.get("key_document") else { return Ok(()) };
-        let bytes = document.to_string();
-        self.take(&mut *self.document.lock().await, bytes.as_bytes())
+        self.take(&mut held, document.to_string().as_bytes())
     }
 }
 
@@ -362,9 +368,10 @@ impl Expected for Pending<'_> {
             Some(problem) if SEALED.contains(&problem.code.as_str()) => {
                 Error::from(ErrorKind::Refused { status, body: excerpt(body) }).into()
             }
-            Some(problem) if problem.code == "key_retired" && matches!(self.client.trust, OneShotTrust::Root(_)) => {
+            Some(problem) if problem.code == "key_retired" => {
+                let is_rooted = matches!(self.client.trust, OneShotTrust::Root(_));
                 let is_safe = [Method::GET, Method::HEAD].contains(&self.method);
-                Failure { err: plain(status, body).repeatable(is_safe), remedy: Some(Remedy::NewKey) }
+                Failure { err: plain(status, body).repeatable(is_rooted && is_safe), remedy: Some(Remedy::NewKey) }
             }
             _ => plain(status, body).into(),
         }

@@ -2,6 +2,8 @@
 
 use sealway_proto::hpke::{Aead, Kem, PrivateKey};
 use sealway_proto::one_shot::DocumentKey;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::*;
 use crate::Client;
@@ -53,4 +55,60 @@ fn a_skew_to_a_time_that_no_stamp_can_have_moves_nothing() {
         assert!(remedy.is_none() && !err.is_retryable(), "{err}");
         assert!(client.0.stamp_ms().abs_diff(now_ms()) < HOUR_MS);
     }
+}
+
+#[test]
+fn with_pinned_kids_a_forged_time_of_issue_shuts_no_document_out_and_none_without_a_pinned_key_is_taken() {
+    let client = client("http://127.0.0.1:1");
+    let take = |held: &mut Option<KeyDocument>, document: &KeyDocument| {
+        client.0.take(held, document.encode().as_bytes()).unwrap();
+        held.as_ref().map(|held| (held.issued_ms, held.keys[0].config[0]))
+    };
+    let lasts_until_ms = now_ms() + HOUR_MS;
+    let mut held = None;
+    assert_eq!(take(&mut held, &document(2, TIME_MS_MAX, lasts_until_ms)), None);
+    assert_eq!(take(&mut held, &document(1, TIME_MS_MAX, lasts_until_ms)), Some((TIME_MS_MAX, 1)));
+    assert_eq!(take(&mut held, &document(1, 5, lasts_until_ms)), Some((5, 1)));
+    assert_eq!(take(&mut held, &document(2, 6, lasts_until_ms)), Some((5, 1)));
+    assert_eq!(take(&mut held, &document(1, 6, now_ms() - 1)), Some((5, 1)));
+}
+
+/// Answers each request with an unsealed problem, but those of the key document with the genuine one.
+async fn rejecting(code: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 4096];
+            let len = stream.read(&mut head).await.unwrap();
+            let is_document = head[..len].starts_with(format!("GET {KEY_DOCUMENT_PATH} ").as_bytes());
+            let (status, body) = match is_document {
+                true => ("200 OK", document(1, 1, now_ms() + HOUR_MS).encode()),
+                false => ("409 Conflict", Problem::new(code).encode()),
+            };
+            let answer =
+                format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    url
+}
+
+async fn error(client: &OneShot, method: Method) -> Error {
+    let request = Request::builder().method(method).uri("/pay").body(Body::empty()).unwrap();
+    client.send(request).await.map(drop).unwrap_err()
+}
+
+#[tokio::test]
+async fn with_pinned_kids_a_retired_key_is_looked_up_anew() {
+    let client = client(&rejecting("key_retired").await);
+    // The forger gave the key a life without end.
+    *client.0.document.lock().await = Some(document(1, 1, TIME_MS_MAX));
+    let err = error(&client, Method::GET).await;
+    assert_eq!((err.code(), err.is_retryable()), ("key_retired", false));
+    assert_eq!(*client.0.document.lock().await, None);
+    let key = client.0.key().await.unwrap();
+    assert_eq!(key, config(1));
+    assert!(client.0.document.lock().await.as_ref().unwrap().keys[0].use_until_ms < TIME_MS_MAX);
 }
