@@ -172,18 +172,18 @@ impl OneShot {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let line = Line { method: &head.method, path, headers: &head.headers };
         let deadline = self.0.settings.total_timeout.map(|total| Instant::now() + total);
-        let work = async {
-            let payload = Payload::new(body, self.0.settings.request_max_bytes).await?;
-            self.0.send(&line, payload, deadline).await
-        };
         let base = &self.0.service.base;
-        let sent = match (deadline, self.0.settings.total_timeout) {
+        let work = async {
+            let payload = Payload::new(body, self.0.settings.request_max_bytes).await;
+            self.0.send(&line, payload.map_err(|err| err.at(Stage::Call, base))?, deadline).await
+        };
+        match (deadline, self.0.settings.total_timeout) {
             (Some(at), Some(after)) => tokio::time::timeout_at(at, work).await.unwrap_or_else(|_| {
-                Err(ErrorKind::Timeout { url: base.to_string(), after, option: "total_timeout" }.into())
+                let timeout = ErrorKind::Timeout { url: base.to_string(), after, option: "total_timeout" };
+                Err(self.0.of_call(line.method, timeout.into()))
             }),
             _ => work.await,
-        };
-        sent.map_err(|err| err.at(Stage::Call, base))
+        }
     }
 
     /// Seals a request without sending it, for demonstrations and tests. The body has at most
@@ -236,10 +236,10 @@ impl Inner {
                 Err(failure) => failure,
             };
             if remedy == Some(Remedy::NewKey) {
-                self.retired(&err).await?;
+                self.retired(&err).await.map_err(|err| self.of_call(line.method, err))?;
             }
             // Each remedy is tried once; a body that was not buffered cannot be sent again.
-            let err = err.at(Stage::Call, &self.service.base);
+            let err = self.of_call(line.method, err);
             let (Some(remedy), Some(body), true) = (remedy, kept, err.is_retryable()) else { return Err(err) };
             if done.contains(&remedy) {
                 return Err(err);
@@ -247,6 +247,12 @@ impl Inner {
             done.push(remedy);
             payload = Payload::Whole(body);
         }
+    }
+
+    /// Completes an error of a request that was sent.
+    fn of_call(&self, method: &Method, err: Error) -> Error {
+        let err = err.at(Stage::Call, &self.service.base);
+        if is_safe(method) { err } else { err.unsafe_method() }
     }
 
     /// This client's clock, corrected by what the service proved.
@@ -370,8 +376,8 @@ impl Expected for Pending<'_> {
             }
             Some(problem) if problem.code == "key_retired" => {
                 let is_rooted = matches!(self.client.trust, OneShotTrust::Root(_));
-                let is_safe = [Method::GET, Method::HEAD].contains(&self.method);
-                Failure { err: plain(status, body).repeatable(is_rooted && is_safe), remedy: Some(Remedy::NewKey) }
+                let may_repeat = is_rooted && is_safe(&self.method);
+                Failure { err: plain(status, body).repeatable(may_repeat), remedy: Some(Remedy::NewKey) }
             }
             _ => plain(status, body).into(),
         }
@@ -397,6 +403,10 @@ impl Expected for Pending<'_> {
         let may_repeat = sends_again(&problem, true, &refused);
         Failure { err: plain(status, body).repeatable(may_repeat), remedy: Some(Remedy::Clock) }
     }
+}
+
+fn is_safe(method: &Method) -> bool {
+    [Method::GET, Method::HEAD].contains(method)
 }
 
 fn hex(nonce: &[u8; 16]) -> String {

@@ -112,3 +112,48 @@ async fn with_pinned_kids_a_retired_key_is_looked_up_anew() {
     assert_eq!(key, config(1));
     assert!(client.0.document.lock().await.as_ref().unwrap().keys[0].use_until_ms < TIME_MS_MAX);
 }
+
+#[tokio::test]
+async fn an_error_of_a_request_that_may_have_been_executed_says_so_whatever_its_code() {
+    let unknown = "It is unknown whether the service has executed this request.";
+    for (code, shown) in [
+        ("key_retired", "key_retired"),
+        ("unsealable", "unsealable"),
+        ("rate_limited", "rate_limited"),
+        ("session_expired", "session_expired"),
+        // Codes of sealed problems, which were forged.
+        ("policy", "unsealed"),
+        ("clock_skew", "unsealed"),
+        ("some_day", "some_day"),
+    ] {
+        let client = client(&rejecting(code).await);
+        for method in [Method::POST, Method::PUT, Method::DELETE] {
+            let err = error(&client, method).await;
+            assert_eq!((err.stage(), err.code(), err.is_retryable()), (Stage::Call, shown, false));
+            assert_eq!(err.to_string().matches(unknown).count(), 1, "{err}");
+        }
+        let err = error(&client, Method::GET).await;
+        assert!(code == "session_expired" || !err.to_string().contains(unknown), "{err}");
+    }
+    // Nothing was sent where no connection is.
+    let client = client("http://127.0.0.1:1");
+    for (held, stage) in [(None, Stage::Agreement), (Some(document(1, 1, TIME_MS_MAX)), Stage::Call)] {
+        *client.0.document.lock().await = held;
+        let err = error(&client, Method::POST).await;
+        assert_eq!((err.stage(), err.code(), err.is_retryable()), (stage, "unreachable", true));
+        assert!(!err.to_string().contains(unknown), "{err}");
+    }
+}
+
+#[test]
+fn a_sealed_problem_but_a_skew_that_proves_the_stamp_too_old_may_follow_a_copy_that_was_served() {
+    let client = client("http://127.0.0.1:1");
+    for method in [Method::POST, Method::GET] {
+        let line = Line { method: &method, path: "/", headers: &HeaderMap::new() };
+        for code in SEALED {
+            let pending = client.0.begin(&config(1), &line, true).unwrap().pending;
+            let Failure { err, remedy } = pending.problem(StatusCode::CONFLICT, Problem::new(code).encode().as_bytes());
+            assert_eq!((err.code(), err.is_retryable(), remedy.is_some()), (code, false, false));
+        }
+    }
+}
