@@ -188,6 +188,10 @@ func (t *Transport) retireKey(ctx context.Context, rejection error) (*KeyRetired
 	if err == nil {
 		retired.Kids = document.Kids()
 	}
+	if t.oneShot.trust.kind == trustKids {
+		// Nothing proves the times of the held document: the next request fetches it anew.
+		t.oneShot.held.forget()
+	}
 	if text == nil || t.oneShot.trust.kind != trustRoot {
 		return retired, retired
 	}

@@ -63,6 +63,24 @@ func TestARetiredPinIsNamedAndNothingIsSentAgain(t *testing.T) {
 	}
 }
 
+// TestAForgedDocumentWithPinnedKidsLastsUntilTheNextRejection gives a client a key without end, issued at the last time there is.
+func TestAForgedDocumentWithPinnedKidsLastsUntilTheNextRejection(t *testing.T) {
+	old, next := newOneShotServiceKey(t, crypto.KEMX25519), newOneShotServiceKey(t, crypto.KEMX25519)
+	s := newOneShotService(t, oneShotEcho, old)
+	old.useUntilMs, old.overMs, s.issuedMs = 999_999_999_999_999, 999_999_999_999_999, 999_999_999_999_999
+	transport := s.transport(t, TrustKids(old.kid(), next.kid()), nil)
+	if _, _, err := do(t, transport, "POST", s.URL+"/", "x"); err != nil {
+		t.Fatal(err)
+	}
+	s.change(func() { s.keys, s.issuedMs = []*oneShotServiceKey{next}, 1 })
+	if _, _, err := do(t, transport, "GET", s.URL+"/", ""); !errors.Is(err, ErrKeyRetired) || s.arrived.Load() != 2 {
+		t.Errorf("%v, arrived %d times", err, s.arrived.Load())
+	}
+	if _, _, err := do(t, transport, "POST", s.URL+"/", "x"); err != nil || s.fetches.Load() != 2 {
+		t.Errorf("%v, %d fetches", err, s.fetches.Load())
+	}
+}
+
 func TestAForgedDocumentInARejectionReplacesNothing(t *testing.T) {
 	key := newOneShotServiceKey(t, crypto.KEMX25519)
 	s := newOneShotService(t, oneShotEcho, key)

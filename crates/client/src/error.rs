@@ -34,13 +34,15 @@ impl fmt::Display for Stage {
 
 /// Failure of a call, or of the agreement of its session. It holds no secret.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind}")]
+#[error("{}", text(.kind, *.is_outcome_unknown))]
 pub struct Error {
     kind: Box<ErrorKind>,
     stage: Stage,
     host: String,
     /// True if the exchange itself proved that the request may be sent again.
     may_repeat: bool,
+    /// True if the text has to say that the request may have been executed.
+    is_outcome_unknown: bool,
 }
 
 /// Cause of an [`Error`], with its details.
@@ -210,6 +212,13 @@ impl Error {
         self.may_repeat = may_repeat;
         self
     }
+
+    /// Marks an error of a request that was sent, whose method is not safe: unless it may be repeated, its outcome is unknown.
+    #[cfg(feature = "one-shot")]
+    pub(crate) fn unsafe_method(mut self) -> Self {
+        self.is_outcome_unknown = self.stage == Stage::Call && !self.is_retryable();
+        self
+    }
 }
 
 impl From<ErrorKind> for Error {
@@ -222,7 +231,7 @@ impl From<ErrorKind> for Error {
             | ErrorKind::Trust(_) => Stage::Agreement,
             _ => Stage::Call,
         };
-        Error { kind: Box::new(kind), stage, host: String::new(), may_repeat: false }
+        Error { kind: Box::new(kind), stage, host: String::new(), may_repeat: false, is_outcome_unknown: false }
     }
 }
 
@@ -247,6 +256,19 @@ fn known(code: &str) -> Option<&'static (&'static str, &'static str)> {
 fn public_code(body: &str) -> Option<&'static str> {
     let body: Value = serde_json::from_str(body).ok()?;
     known(body.get("error")?.as_str()?).map(|(code, _)| *code)
+}
+
+/// Text of an error, with the sentence on its outcome where that is unknown.
+fn text(kind: &ErrorKind, is_outcome_unknown: bool) -> String {
+    let text = kind.to_string();
+    match kind {
+        // These have the sentence on every wire.
+        ErrorKind::Problem { code, .. } if ["clock_skew", "session_expired"].contains(&code.as_str()) => text,
+        _ if is_outcome_unknown => {
+            format!("{}. It is unknown whether the service has executed this request.", text.trim_end_matches('.'))
+        }
+        _ => text,
+    }
 }
 
 /// Text for a problem's code: the code's title, and the member `field` where the problem has it.

@@ -18,6 +18,7 @@ use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::key_document::KEY_DOCUMENT_PATH;
 use sealway_proto::one_shot::{self, ClientPsk, KeyConfig, KeyDocument, is_psk_id};
 use sealway_proto::session::native::call::PendingAnswer;
+use sealway_proto::session::native::key_set::TIME_MS_MAX;
 use sealway_proto::session::native::{FrameOpener, Problem, RejectedRequest, RequestLine, sends_again};
 use sealway_proto::wire::base64;
 use sealway_proto::wire::header::X_IDEMPOTENCY_KEY;
@@ -172,18 +173,18 @@ impl OneShot {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let line = Line { method: &head.method, path, headers: &head.headers };
         let deadline = self.0.settings.total_timeout.map(|total| Instant::now() + total);
-        let work = async {
-            let payload = Payload::new(body, self.0.settings.request_max_bytes).await?;
-            self.0.send(&line, payload, deadline).await
-        };
         let base = &self.0.service.base;
-        let sent = match (deadline, self.0.settings.total_timeout) {
+        let work = async {
+            let payload = Payload::new(body, self.0.settings.request_max_bytes).await;
+            self.0.send(&line, payload.map_err(|err| err.at(Stage::Call, base))?, deadline).await
+        };
+        match (deadline, self.0.settings.total_timeout) {
             (Some(at), Some(after)) => tokio::time::timeout_at(at, work).await.unwrap_or_else(|_| {
-                Err(ErrorKind::Timeout { url: base.to_string(), after, option: "total_timeout" }.into())
+                let timeout = ErrorKind::Timeout { url: base.to_string(), after, option: "total_timeout" };
+                Err(self.0.of_call(line.method, timeout.into()))
             }),
             _ => work.await,
-        };
-        sent.map_err(|err| err.at(Stage::Call, base))
+        }
     }
 
     /// Seals a request without sending it, for demonstrations and tests. The body has at most
@@ -236,10 +237,10 @@ impl Inner {
                 Err(failure) => failure,
             };
             if remedy == Some(Remedy::NewKey) {
-                self.retired(&err).await?;
+                self.retired(&err).await.map_err(|err| self.of_call(line.method, err))?;
             }
             // Each remedy is tried once; a body that was not buffered cannot be sent again.
-            let err = err.at(Stage::Call, &self.service.base);
+            let err = self.of_call(line.method, err);
             let (Some(remedy), Some(body), true) = (remedy, kept, err.is_retryable()) else { return Err(err) };
             if done.contains(&remedy) {
                 return Err(err);
@@ -249,9 +250,15 @@ impl Inner {
         }
     }
 
+    /// Completes an error of a request that was sent.
+    fn of_call(&self, method: &Method, err: Error) -> Error {
+        let err = err.at(Stage::Call, &self.service.base);
+        if is_safe(method) { err } else { err.unsafe_method() }
+    }
+
     /// This client's clock, corrected by what the service proved.
     fn stamp_ms(&self) -> u64 {
-        now_ms().saturating_add_signed(self.ahead_ms.load(Ordering::Relaxed))
+        now_ms().saturating_add_signed(self.ahead_ms.load(Ordering::Relaxed)).min(TIME_MS_MAX)
     }
 
     fn begin<'a>(&'a self, key: &KeyConfig, line: &Line<'_>, is_empty: bool) -> Result<StreamHead<Pending<'a>>, Error> {
@@ -294,7 +301,7 @@ impl Inner {
         Ok(chosen.ok_or_else(|| ErrorKind::Trust(none.into()))?)
     }
 
-    /// Takes a document, if it is trusted and not older than the one before.
+    /// Takes a document of a root that is not older than the one before, or one that has a pinned key in use.
     // SPEC one-shot.md#the-key-document
     fn take(&self, held: &mut Option<KeyDocument>, bytes: &[u8]) -> Result<(), Error> {
         let provider = default_agreement_provider();
@@ -303,19 +310,21 @@ impl Inner {
             Error::from(ErrorKind::Trust(format!("the key document of {host} is refused: {why}")))
         };
         let document = KeyDocument::parse(provider, bytes).map_err(|err| refused(&err))?;
-        let last_ms = held.as_ref().map_or(0, |held| held.issued_ms);
         if let OneShotTrust::Root(root) = &self.trust {
+            let last_ms = held.as_ref().map_or(0, |held| held.issued_ms);
             let verified = document.verify(provider, default_es256(), root, now_ms(), last_ms);
             verified.map_err(|fault| refused(&fault))?;
+        } else if self.choose(&document).is_none() {
+            // Nobody signed it: its `issued_ms` proves nothing, and a forged document must not displace the held one.
+            return Ok(());
         }
-        if document.issued_ms >= last_ms {
-            *held = Some(document);
-        }
+        *held = Some(document);
         Ok(())
     }
 
     fn choose(&self, document: &KeyDocument) -> Option<KeyConfig> {
-        let (provider, now_ms) = (default_agreement_provider(), self.stamp_ms());
+        // By the machine's own clock: the holder of a stolen key could move the corrected one back for ever.
+        let (provider, now_ms) = (default_agreement_provider(), now_ms());
         let is_expired = matches!(self.trust, OneShotTrust::Root(_)) && now_ms >= document.expires_ms;
         let in_use = document.keys.iter().filter(|key| !is_expired && key.is_in_use(now_ms));
         let known = in_use.filter_map(|key| KeyConfig::decode(provider, &key.config).ok());
@@ -326,12 +335,17 @@ impl Inner {
         trusted.find(|config| one_shot::client::suite_of(config).is_some())
     }
 
-    /// Takes the document of a `key_retired`, which its root proves.
+    /// Takes the document of a `key_retired`, which its root proves. With pinned kids the next call fetches one: the times of the held
+    /// document are not proven.
     async fn retired(&self, err: &Error) -> Result<(), Error> {
+        let mut held = self.document.lock().await;
+        if !matches!(self.trust, OneShotTrust::Root(_)) {
+            *held = None;
+            return Ok(());
+        }
         let ErrorKind::Problem { more, .. } = err.kind() else { return Ok(()) };
         let Some(document) = more.get("key_document") else { return Ok(()) };
-        let bytes = document.to_string();
-        self.take(&mut *self.document.lock().await, bytes.as_bytes())
+        self.take(&mut held, document.to_string().as_bytes())
     }
 }
 
@@ -357,9 +371,10 @@ impl AnswerOpening for Pending<'_> {
             Some(problem) if SEALED_PROBLEMS.contains(&problem.code.as_str()) => {
                 Error::from(ErrorKind::Refused { status, body: excerpt(body) }).into()
             }
-            Some(problem) if problem.code == "key_retired" && matches!(self.client.trust, OneShotTrust::Root(_)) => {
-                let is_safe = [Method::GET, Method::HEAD].contains(&self.method);
-                Failure { err: plain(status, body).repeatable(is_safe), remedy: Some(Remedy::NewKey) }
+            Some(problem) if problem.code == "key_retired" => {
+                let is_rooted = matches!(self.client.trust, OneShotTrust::Root(_));
+                let may_repeat = is_rooted && is_safe(&self.method);
+                Failure { err: plain(status, body).repeatable(may_repeat), remedy: Some(Remedy::NewKey) }
             }
             _ => plain(status, body).into(),
         }
@@ -376,6 +391,7 @@ impl AnswerOpening for Pending<'_> {
             return Error::from(ErrorKind::Refused { status, body: excerpt(body) }).into();
         }
         let time = problem.more.get("server_time_ms").and_then(serde_json::Value::as_u64);
+        let time = time.filter(|ms| *ms <= TIME_MS_MAX);
         let (Some(server_ms), "clock_skew") = (time, problem.code.as_str()) else { return plain(status, body).into() };
         let ahead = i64::try_from(i128::from(server_ms) - i128::from(now_ms())).unwrap_or_default();
         self.client.ahead_ms.store(ahead, Ordering::Relaxed);
@@ -384,6 +400,10 @@ impl AnswerOpening for Pending<'_> {
         let may_repeat = sends_again(&problem, true, &refused);
         Failure { err: plain(status, body).repeatable(may_repeat), remedy: Some(Remedy::Clock) }
     }
+}
+
+fn is_safe(method: &Method) -> bool {
+    [Method::GET, Method::HEAD].contains(method)
 }
 
 fn hex(nonce: &[u8; 16]) -> String {
@@ -395,3 +415,6 @@ impl std::fmt::Debug for OneShot {
         f.debug_struct("OneShot").field("base", &self.0.service.base).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

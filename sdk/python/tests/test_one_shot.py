@@ -180,6 +180,19 @@ def test_a_retired_key_is_named_and_only_a_safe_request_is_sent_again(service: S
     assert pinned.value.kids == (fresh.kid,)
 
 
+def test_with_pinned_kids_a_forged_document_lasts_until_the_next_rejection(service: Service, url: str) -> None:
+    old, fresh = service.keys[0], service.keys[3]
+    # A key without end, issued at the last time there is: the root's signature does not count here.
+    service.accepted, service.listed, service.issued_ms = [old], [old], 999_999_999_999_999
+    with sealway.OneShot(url, sealway.KeyPins([old.kid, fresh.kid])) as client:
+        client.post("/a", content=b"1")
+        service.accepted, service.listed, service.issued_ms = [fresh], [fresh], 1
+        with pytest.raises(sealway.KeyRetiredError):
+            client.get("/a")
+        assert client.post("/a", content=b"1").content == b"1"
+    assert (service.calls, service.documents) == (3, 2)
+
+
 def test_an_older_or_foreign_document_is_not_taken(service: Service, url: str, tmp_path: Any) -> None:
     store = sealway.FileTrustStore(tmp_path / "trust.json")
     service.issued_ms = 5

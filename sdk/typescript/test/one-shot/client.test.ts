@@ -151,6 +151,20 @@ describe("keys", () => {
     expect(service.count(/well-known/)).toBe(1);
   });
 
+  it("of pinned kids are found after a document with a forged time of issue and a key without end", async () => {
+    const old = service.key;
+    service.document = await documentOf([old], undefined, 1e15 - 1);
+    const next = await Key.make();
+    const { fetch: call } = client({ pin: [old.kid, next.kid] });
+    await call("/");
+    service.key = next;
+    service.document = await documentOf([next]);
+    firstIs(409, () => retired(service.document));
+    expect(await errorOf(call("/"))).toBeInstanceOf(KeyRetired);
+    expect((await call("/")).status).toBe(200);
+    expect(service.count(/well-known/)).toBe(2);
+  });
+
   it("whose kids are not in the document are none, and the error names the current ones", async () => {
     const error = await errorOf(client({ pin: `hpke:${"0".repeat(32)}` }).fetch("/", post()));
     expect(error).toMatchObject({ code: "key_untrusted", stage: "agreement", retryable: false });

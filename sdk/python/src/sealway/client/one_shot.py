@@ -146,6 +146,10 @@ class OneShotKeys:
 
     def retired(self, document: Any) -> tuple[bool, tuple[str, ...]]:
         """Takes the document of a `key_retired`. Returns whether the trusted root signed it, and the kids that it names."""
+        if isinstance(self._trust, KeyPins) and self._trust.kids:
+            with self._lock:
+                # Nothing proves the times of the held document: the next call fetches it anew.
+                self._keys = ()
         if not isinstance(document, dict):
             return False, ()
         try:
@@ -194,8 +198,8 @@ class OneShotAttempt(NativeAttempt):
         call, error = self._call, rejection(response)
         if not isinstance(error, ProblemError):
             return Verdict(error)
-        is_again = is_taken = False
-        if error.code == "key_retired":
+        is_again, is_retired = False, error.code == "key_retired"
+        if is_retired:
             is_taken, kids = self._keys.retired(error.more.get("key_document"))
             error = KeyRetiredError(error.status, error.more, kids)
             is_again = is_taken and not call.has_healed_session and sends_again(error.more, False, call.method, 0, 0)
@@ -205,7 +209,7 @@ class OneShotAttempt(NativeAttempt):
         call.is_unproven |= is_again
         if not is_again and call.method not in SAFE_METHODS:
             error.note_unknown()
-        return Verdict(error, is_again, is_taken)
+        return Verdict(error, is_again, is_retired)
 
     def judge_sealed(self, status: int, plaintext: bytes) -> Verdict:
         """Decides about a problem that was sealed for this request."""
