@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HeaderMap;
+use http::{Method, Response, StatusCode};
+use sealway_exchange::Sessions;
 use sealway_proto::mle::sign::jws::{self, Signer as Identity};
 use sealway_proto::mle::sign::{Parties, VerifyingKeys, nested};
 use sealway_proto::mle::{Class, Message, NonceGuard, Refusal};
@@ -11,6 +13,7 @@ use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::http::Origin;
 use zeroize::Zeroizing;
 
+use super::Exchange;
 use super::keys::{KeyRing, jose_provider};
 use super::message::Fault;
 use super::pool;
@@ -107,4 +110,42 @@ impl Verifier {
         };
         Ok(pool::run(origin, operations, work).await??)
     }
+}
+
+impl Exchange<'_> {
+    /// Verifies the signature over a message as it came, in a profile whose signatures stand beside the body.
+    pub(super) async fn check_signature(
+        &self,
+        message: (&HeaderMap, &Bytes),
+        may_be_absent: bool,
+    ) -> Result<(), Fault> {
+        let Some(verifier) = self.mle.verifier(self.origin)? else { return Ok(()) };
+        let replay = self.mle.policy.profile.replay();
+        verifier.check(self.origin, message, may_be_absent, replay, self.authority.now_ms()).await
+    }
+
+    /// Rejects a message without a body where signatures stand inside of tokens: such a message has none.
+    pub(super) fn check_no_token(&self) -> Result<(), Fault> {
+        match self.mle.verifier(self.origin)?.is_some_and(Verifier::is_nested) {
+            true => Err(Refusal::new(Class::Signature, "a message without a body has no signature").into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Signs the answer of an inbound route to a request of this method, in a profile whose signatures stand beside the body.
+    pub(super) async fn signed(&self, method: &Method, answer: Response<Bytes>) -> Result<Response<Bytes>, Fault> {
+        let (mut parts, body) = answer.into_parts();
+        let has_body = method != Method::HEAD && !has_no_body(parts.status);
+        if let Some(signer) = self.mle.sign.as_ref().filter(|_| has_body) {
+            let now_ms = self.authority.now_ms();
+            let kid = signer.sign_answer(self.origin, &mut parts.headers, &body, now_ms).await?;
+            kid.into_iter().for_each(|kid| self.count_signature(Some(kid)));
+        }
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+/// Returns whether answers of a status have no body (RFC 9110 section 6.4.1).
+pub(super) fn has_no_body(status: StatusCode) -> bool {
+    [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
 }
