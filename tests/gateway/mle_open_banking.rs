@@ -292,13 +292,28 @@ fn a_wrong_signature_beside_a_token_costs_no_private_key_and_gets_the_same_bytes
     assert_eq!((plain.status, plain.text().as_str()), (200, PLAIN));
     assert!(plain.header("x-jws-signature").is_some());
     assert_eq!(setup.service.next().unwrap().1, PLAIN.as_bytes());
-    // A request without a body needs none; a wrong one is not overlooked.
-    let get = |value: Option<&str>| {
-        let request =
-            value.iter().fold(Request::get("/detached"), |request, value| request.header(jws::X_JWS_SIGNATURE, *value));
-        request.send(setup.server.address()).unwrap().status
+    // A GET without a body needs none, and a DELETE does; a wrong one is not overlooked.
+    let send = |method: &str, path: &str, value: Option<&str>| {
+        let request = Request::new(method, path);
+        let request = value.iter().fold(request, |request, value| request.header(jws::X_JWS_SIGNATURE, *value));
+        request.send(setup.server.address()).unwrap()
     };
-    assert_eq!((get(None), get(Some(&good)), get(Some(&setup.beside("", |_| {})))), (200, 400, 200));
+    let empty = setup.beside("", |_| {});
+    for (method, path, signature, due) in [
+        ("GET", "/detached", None, 200),
+        ("GET", "/detached", Some(&good), 400),
+        ("GET", "/detached", Some(&empty), 200),
+        ("DELETE", "/detached", None, 400),
+        ("DELETE", "/detached", Some(&good), 400),
+        ("DELETE", "/detached", Some(&empty), 200),
+        ("GET", "/nested", None, 200),
+        ("DELETE", "/nested", None, 400),
+    ] {
+        let answer = send(method, path, signature.map(String::as_str));
+        assert_eq!(answer.status, due, "{method} {path}, signed: {}", signature.is_some());
+        let is_signed = answer.header("x-jws-signature").is_some();
+        assert_eq!(is_signed, due == 200 && path == "/detached", "the empty answer to {method} {path}");
+    }
 }
 
 #[test]

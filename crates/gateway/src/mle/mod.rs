@@ -272,10 +272,14 @@ impl Exchange<'_> {
             }
         }
         let method = parts.method.clone();
-        let is_bodiless = body.is_empty() && [Method::GET, Method::HEAD, Method::DELETE].contains(&method);
+        let is_safe = [Method::GET, Method::HEAD].contains(&method);
+        let is_bodiless = body.is_empty() && (is_safe || method == Method::DELETE);
         // Of a signature over the bytes that came, first: a stranger costs no private operation.
-        self.check_signature((&parts.headers, &body), is_bodiless).await?;
+        self.check_signature((&parts.headers, &body), is_bodiless && is_safe).await?;
         let plaintext = if is_bodiless {
+            if !is_safe {
+                self.check_no_token()?;
+            }
             None
         } else if !self.mle.policy.is_required && !self.is_token(Message::Request, &parts.headers, &body) {
             let answer = self.ask(parts, Some(body), false, is_trusted).await?;
