@@ -287,11 +287,24 @@ fn a_wrong_signature_beside_a_token_costs_no_private_key_and_gets_the_same_bytes
     assert_eq!((body.as_slice(), head.header("x-jws-signature")), (PLAIN.as_bytes(), None));
     setup.check_refused("the same token", &setup.post("/detached", &token, &[&setup.beside(&token, |_| {})]));
     // In clear a request is signed too, and so is its answer.
-    let request = Request::post("/optional", PLAIN).header("Content-Type", "application/json");
-    let plain = request.header("X-JWS-Signature", setup.beside(PLAIN, |_| {})).send(setup.server.address()).unwrap();
+    let at_s = now_ms() / 1000;
+    let clear = |signature: &str| {
+        let request = Request::post("/optional", PLAIN).header("Content-Type", "application/json");
+        request.header("X-JWS-Signature", signature).send(setup.server.address()).unwrap()
+    };
+    let signed_at = |at_s: u64| setup.beside(PLAIN, |header| header[member("iat")] = json!(at_s));
+    let first = signed_at(at_s);
+    let plain = clear(&first);
     assert_eq!((plain.status, plain.text().as_str()), (200, PLAIN));
     assert!(plain.header("x-jws-signature").is_some());
     assert_eq!(setup.service.next().unwrap().1, PLAIN.as_bytes());
+    // It counts once, also with another signature over the same bytes.
+    let second = signed_at(at_s);
+    assert_ne!(first, second, "PSS has a salt");
+    setup.check_refused("the same bytes", &clear(&first));
+    setup.check_refused("the same bytes under another signature", &clear(&second));
+    assert!(setup.service.is_untouched());
+    assert_eq!(clear(&signed_at(at_s - 1)).status, 200, "another time");
     // A GET without a body needs none, and a DELETE does; a wrong one is not overlooked.
     let send = |method: &str, path: &str, value: Option<&str>| {
         let request = Request::new(method, path);

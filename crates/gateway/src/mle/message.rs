@@ -9,7 +9,7 @@ use metrics::counter;
 use parking_lot::Mutex;
 use sealway_exchange::Sessions;
 use sealway_proto::mle::{self as core, Class, Message, NonceGuard, Profile, Refusal, Wrapper, body};
-use sealway_proto::session::Fresh;
+use sealway_proto::session::{Claim, Fresh};
 use sealway_runtime::http::notices::Gate;
 use zeroize::Zeroizing;
 
@@ -162,14 +162,21 @@ impl Exchange<'_> {
         }
     }
 
+    /// Reserves a claim against replays, unless the configuration lets messages come again.
+    pub(super) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Fault> {
+        if !self.mle.policy.refuses_replays {
+            return Ok(Fresh::reserved(claim));
+        }
+        let peer = self.origin.and_then(|origin| origin.client);
+        self.authority.reserve_from(peer, claim).await.map_err(Fault::Store)
+    }
+
     /// Releases what was opened, behind its claim against replays if it is a client's.
     async fn release<T>(&self, guarded: NonceGuard<T>, claims: bool) -> Result<T, Fault> {
-        let policy = &self.mle.policy;
-        let fresh = if claims && policy.direction == Direction::Inbound && policy.refuses_replays {
-            let peer = self.origin.and_then(|origin| origin.client);
-            self.authority.reserve_from(peer, guarded.claim()).await.map_err(Fault::Store)?
+        let fresh = if claims && self.mle.policy.direction == Direction::Inbound {
+            self.reserve(guarded.claim()).await?
         } else {
-            // The configuration lets tokens come again; an answer belongs to its request's connection.
+            // An answer belongs to its request's connection.
             Fresh::reserved(guarded.claim())
         };
         guarded.release(fresh).map_err(|err| Fault::Store(err.into()))

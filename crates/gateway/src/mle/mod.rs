@@ -275,13 +275,17 @@ impl Exchange<'_> {
         let is_safe = [Method::GET, Method::HEAD].contains(&method);
         let is_bodiless = body.is_empty() && (is_safe || method == Method::DELETE);
         // Of a signature over the bytes that came, first: a stranger costs no private operation.
-        self.check_signature((&parts.headers, &body), is_bodiless && is_safe).await?;
+        let claim = self.check_signature((&parts.headers, &body), is_bodiless && is_safe).await?;
         let plaintext = if is_bodiless {
             if !is_safe {
                 self.check_no_token()?;
             }
             None
         } else if !self.mle.policy.is_required && !self.is_token(Message::Request, &parts.headers, &body) {
+            // A token has a claim of its own.
+            if let Some(claim) = claim {
+                self.reserve(&claim).await?;
+            }
             let answer = self.ask(parts, Some(body), false, is_trusted).await?;
             return self.signed(&method, answer).await;
         } else {

@@ -9,6 +9,7 @@ use sealway_exchange::Sessions;
 use sealway_proto::mle::sign::jws::{self, Signer as Identity};
 use sealway_proto::mle::sign::{Parties, VerifyingKeys, nested};
 use sealway_proto::mle::{Class, Message, NonceGuard, Refusal};
+use sealway_proto::session::Claim;
 use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::http::Origin;
 use zeroize::Zeroizing;
@@ -61,7 +62,8 @@ impl Verifier {
         matches!(self.expected, Evidence::Nested(_))
     }
 
-    /// Verifies the signature beside a body as it came; one inside of tokens is verified later, by [`Verifier::open`].
+    /// Verifies the signature beside a body as it came, and returns the claim of what it covers; one inside of tokens is verified
+    /// later, by [`Verifier::open`].
     ///
     /// # Errors
     /// [`Fault::Refused`], also for an absent header unless it `may_be_absent`; [`Fault::Overload`].
@@ -72,20 +74,20 @@ impl Verifier {
         may_be_absent: bool,
         replay: &ReplayPolicy,
         now_ms: u64,
-    ) -> Result<(), Fault> {
-        let Evidence::Detached(signer) = &self.expected else { return Ok(()) };
+    ) -> Result<Option<Claim>, Fault> {
+        let Evidence::Detached(signer) = &self.expected else { return Ok(None) };
         let mut values = headers.get_all(X_JWS_SIGNATURE).iter();
         let token = match (values.next(), values.next()) {
-            (None, _) if may_be_absent => return Ok(()),
+            (None, _) if may_be_absent => return Ok(None),
             (Some(value), None) => value.as_bytes().to_vec(),
             _ => {
                 let why = "x-jws-signature is absent, or there twice";
                 return Err(Refusal::new(Class::Signature, why).into());
             }
         };
-        let (keys, signer, body, window_ms) = (self.keys.clone(), signer.clone(), body.clone(), replay.window_ms());
-        let work = move || jws::verify_detached(&token, &body, &keys, &signer, window_ms, now_ms);
-        Ok(pool::run(origin, 1, work).await??)
+        let (keys, signer, body, replay) = (self.keys.clone(), signer.clone(), body.clone(), *replay);
+        let work = move || jws::claim_detached(&token, &body, &keys, &signer, &replay, now_ms, jose_provider().base());
+        Ok(Some(pool::run(origin, 1, work).await??))
     }
 
     /// Verifies the signatures inside of tokens, and returns their payloads; `None` if the signature stands elsewhere.
@@ -113,13 +115,14 @@ impl Verifier {
 }
 
 impl Exchange<'_> {
-    /// Verifies the signature over a message as it came, in a profile whose signatures stand beside the body.
+    /// Verifies the signature over a message as it came, in a profile whose signatures stand beside the body, and returns its claim
+    /// against replays if there is one.
     pub(super) async fn check_signature(
         &self,
         message: (&HeaderMap, &Bytes),
         may_be_absent: bool,
-    ) -> Result<(), Fault> {
-        let Some(verifier) = self.mle.verifier(self.origin)? else { return Ok(()) };
+    ) -> Result<Option<Claim>, Fault> {
+        let Some(verifier) = self.mle.verifier(self.origin)? else { return Ok(None) };
         let replay = self.mle.policy.profile.replay();
         verifier.check(self.origin, message, may_be_absent, replay, self.authority.now_ms()).await
     }

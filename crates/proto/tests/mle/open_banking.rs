@@ -264,6 +264,14 @@ fn no_wrong_detached_signature_is_taken_and_each_has_its_class() {
     };
     let good = with(&|_| {});
     assert_eq!(verify(&good), Ok(()));
+    let replay = ReplayPolicy::new(WINDOW_S * 1000, 0);
+    let claim = |token: &str| jws::claim_detached(token.as_bytes(), body, &KEYS, &signer, &replay, NOW_MS, &AwsLc);
+    let header = good.split("..").next().unwrap();
+    let issuer = [&[8, 0, 0, 0, 0, 0, 0, 0, 3][..], b"tpp"].concat();
+    let due = AwsLc.sha256(&[&issuer, header.as_bytes(), b".", body]);
+    let (first, again) = (claim(&good).unwrap(), claim(&with(&|_| {})).unwrap());
+    assert_eq!((first.key().0.as_slice(), first.stamp_ms()), (&due[..16], NOW_S * 1000));
+    assert_eq!(first.key(), again.key(), "another signature over the same");
     let [iat, iss, tan] = &names;
     let registered = json!([iat, iss, tan, "exp"]);
     let cases: Vec<(&str, String, Class)> = vec![
@@ -298,6 +306,7 @@ fn no_wrong_detached_signature_is_taken_and_each_has_its_class() {
     ];
     for (name, token, class) in cases {
         assert_eq!(verify(&token).expect_err(name).kind(), class, "{name}");
+        assert_eq!(claim(&token).expect_err(name).kind(), class, "{name}");
     }
     for at in 0..good.len() {
         let mut changed = good.clone().into_bytes();
