@@ -50,6 +50,8 @@ fn setup() -> Setup {
     let routes = [
         beside("detached", ""),
         beside("errors", "plain_answers: errors,"),
+        beside("clear", "plain_answers: all,"),
+        beside("again", "refuse_replays: false,"),
         inside("nested", ""),
         inside("plain", "plain_answers: all,"),
     ];
@@ -94,6 +96,62 @@ impl Setup {
         let request = if method == "POST" { request.body(r#"{"pan":"4111111111111111"}"#) } else { request };
         request.send(self.server.address()).unwrap().status
     }
+}
+
+impl Setup {
+    fn sealed(&self, plaintext: &[u8]) -> Vec<u8> {
+        let profile = Profile::open_banking(Side::new(&[Alg::RsaOaep256], &[Enc::A256Gcm], Wrapper::Bare));
+        let randoms = SealRandoms::draw(jose_provider().base()).unwrap();
+        let message = Message::Answer;
+        let token = seal::seal(plaintext, &profile, message, &self.tpp, now_ms(), randoms, jose_provider()).unwrap();
+        token.into_bytes()
+    }
+
+    /// Sets an answer with a signature beside its body.
+    fn set_signed(&self, status: &str, kind: (&str, &str), body: &[u8], now_ms: u64) {
+        self.set(status, &[kind, (jws::X_JWS_SIGNATURE, &self.beside(body, now_ms))], body);
+    }
+
+    fn set_nested(&self, signed: &str) {
+        self.set("200 OK", &[("Content-Type", "application/jwt")], &self.sealed(signed.as_bytes()));
+    }
+}
+
+#[test]
+fn a_signed_answer_does_not_stand_in_for_another() {
+    let setup = setup();
+    let (at_ms, token) = (now_ms(), setup.sealed(PLAIN.as_bytes()));
+    setup.set_signed("200 OK", BARE, &token, at_ms);
+    let twice = |method: &str, path: &str| (setup.status(method, path), setup.status(method, path));
+    assert_eq!(twice("GET", "/detached"), (200, 200), "a cache may answer");
+    assert_eq!(twice("POST", "/again"), (200, 200), "the configuration lets it come again");
+    assert_eq!(twice("POST", "/detached"), (200, 502), "{:#?}", setup.server.log());
+    setup.set_signed("200 OK", BARE, &token, at_ms);
+    assert_eq!(setup.status("POST", "/detached"), 502, "another signature over the same");
+    setup.set_signed("200 OK", BARE, &setup.sealed(PLAIN.as_bytes()), at_ms);
+    assert_eq!(twice("DELETE", "/detached"), (200, 502), "another answer");
+    let json = ("Content-Type", "application/json");
+    setup.set_signed("200 OK", json, PLAIN.as_bytes(), at_ms);
+    assert_eq!(twice("POST", "/clear"), (200, 502), "in clear");
+    setup.set_signed("400 Bad Request", json, PLAIN.as_bytes(), at_ms);
+    assert_eq!(twice("POST", "/errors"), (400, 400), "an error that could be without a signature");
+    setup.set_signed("200 OK", json, b"", at_ms);
+    assert_eq!(twice("POST", "/detached"), (200, 200), "nothing is signed");
+
+    let parties = Parties { issuer: "bank".into(), audience: "tpp".into(), subject: None };
+    let nested = |id| nested::sign(PLAIN.as_bytes(), &parties, &setup.bank, at_ms, [id; 16]).unwrap();
+    setup.set_nested(&nested(1));
+    assert_eq!(twice("GET", "/nested"), (200, 502), "an id counts once");
+    setup.set_nested(&nested(1));
+    assert_eq!(setup.status("POST", "/nested"), 502, "encrypted anew");
+    setup.set_nested(&nested(2));
+    assert_eq!(setup.status("POST", "/nested"), 200, "another id");
+    let now_s = at_ms / 1000;
+    let claims = format!(r#"{{"iss":"bank","aud":"tpp","iat":{now_s},"exp":{}}}"#, now_s + 300);
+    setup.set_nested(&jws::sign(claims.as_bytes(), "JWT", &setup.bank).unwrap());
+    assert_eq!(twice("POST", "/nested"), (200, 200), "without an id");
+    let log = setup.server.log().join("\n");
+    assert!(log.contains(r#""class":"replayed""#), "{log}");
 }
 
 #[test]

@@ -46,6 +46,22 @@ pub(super) enum Fault {
     Upstream(UpstreamError),
 }
 
+impl Fault {
+    /// Returns the fault as that of an answer to an outbound request: a rejected message is the upstream's then.
+    pub(super) fn of_answer(self) -> Fault {
+        match self {
+            Fault::Refused(refusal) => Fault::Answer(refusal),
+            Fault::Store(sealway_proto::exchange::Refusal::Wire(sealway_proto::Error::Replayed)) => {
+                Fault::Answer(Refusal::new(Class::Replayed, "the answer was received before"))
+            }
+            Fault::Store(sealway_proto::exchange::Refusal::Wire(_)) => {
+                Fault::Answer(Refusal::new(Class::Iat, "the time of the answer is outside of the window by now"))
+            }
+            fault => fault,
+        }
+    }
+}
+
 impl From<Refusal> for Fault {
     fn from(refusal: Refusal) -> Fault {
         Fault::Refused(refusal)
@@ -143,7 +159,8 @@ impl Exchange<'_> {
         for (index, guarded) in opened.into_iter().enumerate() {
             // Values of one key have one claim.
             let is_other = index == 0 || !shares_key;
-            plaintexts.push(self.release(guarded, is_other).await?.into_bytes());
+            let claims = is_other && policy.direction == Direction::Inbound;
+            plaintexts.push(self.release(guarded, claims).await?.into_bytes());
         }
         for kid in kids {
             counter!("sealway_mle_key_uses_total", "kid" => kid).increment(1);
@@ -171,13 +188,12 @@ impl Exchange<'_> {
         self.authority.reserve_from(peer, claim).await.map_err(Fault::Store)
     }
 
-    /// Releases what was opened, behind its claim against replays if it is a client's.
+    /// Releases what was opened, behind its claim against replays if it `claims`.
     async fn release<T>(&self, guarded: NonceGuard<T>, claims: bool) -> Result<T, Fault> {
-        let fresh = if claims && self.mle.policy.direction == Direction::Inbound {
-            self.reserve(guarded.claim()).await?
-        } else {
-            // An answer belongs to its request's connection.
-            Fresh::reserved(guarded.claim())
+        let fresh = match claims {
+            true => self.reserve(guarded.claim()).await?,
+            // A token of an answer belongs to its request's connection; its signature may have a claim.
+            false => Fresh::reserved(guarded.claim()),
         };
         guarded.release(fresh).map_err(|err| Fault::Store(err.into()))
     }
@@ -194,8 +210,8 @@ impl Exchange<'_> {
         };
         let replay = self.mle.policy.profile.replay();
         let mut payloads = Vec::with_capacity(plaintexts.len());
-        for guarded in verifier.open(self.origin, plaintexts, message, replay, now_ms).await? {
-            payloads.push(self.release(guarded, true).await?);
+        for payload in verifier.open(self.origin, plaintexts, message, replay, now_ms).await? {
+            payloads.push(self.release(payload.guarded, payload.has_id).await?);
         }
         Ok(payloads)
     }

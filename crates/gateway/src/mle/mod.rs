@@ -353,18 +353,18 @@ impl Exchange<'_> {
             is_bodiless || body.is_empty() || allows_plain && !self.is_token(Message::Answer, &parts.headers, &body);
         // A proxy before the scheme has no key to sign its errors with.
         let may_be_unsigned = is_bodiless || is_clear && allows_plain && PlainAnswers::Errors.has(parts.status);
-        let of_answer = |fault| match fault {
-            Fault::Refused(refusal) => Fault::Answer(refusal),
-            fault => fault,
-        };
-        self.check_signature((&parts.headers, &body), may_be_unsigned).await.map_err(of_answer)?;
+        let claim = self.check_signature((&parts.headers, &body), may_be_unsigned).await.map_err(Fault::of_answer)?;
+        // The answer to another request would do as well: only its body is signed. One to a GET may come from a cache.
+        if let Some(claim) = claim.filter(|_| !may_be_unsigned && !body.is_empty() && method != Method::GET) {
+            self.reserve(&claim).await.map_err(Fault::of_answer)?;
+        }
         if is_clear {
             if !is_bodiless && !allows_plain && parts.status.is_success() {
-                self.check_no_token().map_err(of_answer)?;
+                self.check_no_token().map_err(Fault::of_answer)?;
             }
             return Ok(Response::from_parts(parts, body));
         }
-        let opened = self.open(Message::Answer, &body, &parts.headers).await.map_err(of_answer)?;
+        let opened = self.open(Message::Answer, &body, &parts.headers).await.map_err(Fault::of_answer)?;
         of_plaintext(&mut parts.headers, Some(&self.forward.policy.content_type));
         self.forget(&mut parts.headers);
         timing.lap("open");

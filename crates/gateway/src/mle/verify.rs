@@ -8,7 +8,7 @@ use http::{Method, Response, StatusCode};
 use sealway_exchange::Sessions;
 use sealway_proto::mle::sign::jws::{self, Signer as Identity};
 use sealway_proto::mle::sign::{Parties, VerifyingKeys, nested};
-use sealway_proto::mle::{Class, Message, NonceGuard, Refusal};
+use sealway_proto::mle::{Class, Message, Refusal};
 use sealway_proto::session::Claim;
 use sealway_proto::wire::ReplayPolicy;
 use sealway_runtime::http::Origin;
@@ -101,7 +101,7 @@ impl Verifier {
         message: Message,
         replay: &ReplayPolicy,
         now_ms: u64,
-    ) -> Result<Vec<NonceGuard<Zeroizing<Vec<u8>>>>, Fault> {
+    ) -> Result<Vec<nested::Payload>, Fault> {
         let Evidence::Nested(parties) = &self.expected else { return Ok(Vec::new()) };
         let (keys, parties, replay, operations) = (self.keys.clone(), parties.clone(), *replay, plaintexts.len());
         let work = move || {
