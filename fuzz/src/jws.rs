@@ -63,6 +63,8 @@ fn verified(token: &[u8]) -> Option<Vec<u8>> {
     let replay = ReplayPolicy::new(WINDOW_S * 1000, 0);
     let now_ms = NOW_S * 1000;
     let opened = nested::verify(token, &parties(), &KEYS.1, Message::Request, &replay, now_ms, &NoSecurity).ok()?;
+    assert!(opened.has_id);
+    let opened = opened.guarded;
     assert!(opened.claim().stamp_ms().abs_diff(now_ms) <= WINDOW_S * 1000);
     let fresh = Fresh::reserved(opened.claim());
     Some(opened.release(fresh).expect("its own claim").to_vec())

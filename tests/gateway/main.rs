@@ -29,6 +29,7 @@ mod mle_fields;
 mod mle_guide;
 mod mle_keys;
 mod mle_open_banking;
+mod mle_open_banking_answers;
 mod mle_secrecy;
 mod mle_sign;
 mod ohttp;

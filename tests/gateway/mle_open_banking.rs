@@ -287,18 +287,46 @@ fn a_wrong_signature_beside_a_token_costs_no_private_key_and_gets_the_same_bytes
     assert_eq!((body.as_slice(), head.header("x-jws-signature")), (PLAIN.as_bytes(), None));
     setup.check_refused("the same token", &setup.post("/detached", &token, &[&setup.beside(&token, |_| {})]));
     // In clear a request is signed too, and so is its answer.
-    let request = Request::post("/optional", PLAIN).header("Content-Type", "application/json");
-    let plain = request.header("X-JWS-Signature", setup.beside(PLAIN, |_| {})).send(setup.server.address()).unwrap();
+    let at_s = now_ms() / 1000;
+    let clear = |signature: &str| {
+        let request = Request::post("/optional", PLAIN).header("Content-Type", "application/json");
+        request.header("X-JWS-Signature", signature).send(setup.server.address()).unwrap()
+    };
+    let signed_at = |at_s: u64| setup.beside(PLAIN, |header| header[member("iat")] = json!(at_s));
+    let first = signed_at(at_s);
+    let plain = clear(&first);
     assert_eq!((plain.status, plain.text().as_str()), (200, PLAIN));
     assert!(plain.header("x-jws-signature").is_some());
     assert_eq!(setup.service.next().unwrap().1, PLAIN.as_bytes());
-    // A request without a body needs none; a wrong one is not overlooked.
-    let get = |value: Option<&str>| {
-        let request =
-            value.iter().fold(Request::get("/detached"), |request, value| request.header(jws::X_JWS_SIGNATURE, *value));
-        request.send(setup.server.address()).unwrap().status
+    // It counts once, also with another signature over the same bytes.
+    let second = signed_at(at_s);
+    assert_ne!(first, second, "PSS has a salt");
+    setup.check_refused("the same bytes", &clear(&first));
+    setup.check_refused("the same bytes under another signature", &clear(&second));
+    assert!(setup.service.is_untouched());
+    assert_eq!(clear(&signed_at(at_s - 1)).status, 200, "another time");
+    // A GET without a body needs none, and a DELETE does; a wrong one is not overlooked.
+    let send = |method: &str, path: &str, value: Option<&str>| {
+        let request = Request::new(method, path);
+        let request = value.iter().fold(request, |request, value| request.header(jws::X_JWS_SIGNATURE, *value));
+        request.send(setup.server.address()).unwrap()
     };
-    assert_eq!((get(None), get(Some(&good)), get(Some(&setup.beside("", |_| {})))), (200, 400, 200));
+    let empty = setup.beside("", |_| {});
+    for (method, path, signature, due) in [
+        ("GET", "/detached", None, 200),
+        ("GET", "/detached", Some(&good), 400),
+        ("GET", "/detached", Some(&empty), 200),
+        ("DELETE", "/detached", None, 400),
+        ("DELETE", "/detached", Some(&good), 400),
+        ("DELETE", "/detached", Some(&empty), 200),
+        ("GET", "/nested", None, 200),
+        ("DELETE", "/nested", None, 400),
+    ] {
+        let answer = send(method, path, signature.map(String::as_str));
+        assert_eq!(answer.status, due, "{method} {path}, signed: {}", signature.is_some());
+        let is_signed = answer.header("x-jws-signature").is_some();
+        assert_eq!(is_signed, due == 200 && path == "/detached", "the empty answer to {method} {path}");
+    }
 }
 
 #[test]

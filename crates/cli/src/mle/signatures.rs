@@ -146,7 +146,7 @@ impl Verify {
         let Some(keys) = self.keys()?.filter(|_| self.names.trust_anchor.is_none()) else { return Ok(plaintext) };
         let (parties, hashes) = (self.names.parties()?, jose_provider().base());
         let opened = nested::verify(&plaintext, &parties, &keys, message, profile.replay(), now_ms(), hashes);
-        let opened = opened.map_err(rejected)?;
+        let opened = opened.map_err(rejected)?.guarded;
         // A person asks, once: nothing acts on the plaintext.
         let fresh = Fresh::reserved(opened.claim());
         Ok(opened.release(fresh)?)

@@ -120,7 +120,7 @@ impl Signatures {
         let parties = Parties { issuer: self.audience.clone(), audience: self.issuer.clone(), subject: None };
         let (message, replay) = (Message::Answer, profile.replay());
         let guarded = nested::verify(&plaintext, &parties, &self.keys, message, replay, now_ms(), super::hashes());
-        let guarded = guarded.map_err(MessageError::Answer)?;
+        let guarded = guarded.map_err(MessageError::Answer)?.guarded;
         // An answer acts on nothing twice: the caller reads it once.
         let fresh = Fresh::reserved(guarded.claim());
         Ok(guarded.release(fresh)?)

@@ -59,7 +59,7 @@ pub(super) struct RawMle {
     /// Answers that pass in clear: `none`, `errors` (a status of 400 and more) or `all`.
     plain_answers: Option<PlainAnswers>,
     /// Rejects a token that came before. A token without a time is remembered as long as a nonce (`replay.nonce_ttl_ms`, ten minutes by
-    /// default), and is accepted again after that.
+    /// default), and is accepted again after that. An outbound route with `verify` rejects a signed answer that came before.
     refuse_replays: Flag<true>,
     /// The signature of messages that are sealed: an outbound route's requests, and with `open-banking`, which needs it, an inbound route's
     /// answers. It is made over the body as it is sent, or with `jws_nested` over the plaintext. A header of its name that the service set is
@@ -264,7 +264,7 @@ fn check_side(at: &str, raw: &RawMle, is_inbound: bool, problems: &mut Problems)
     for (name, is_given) in [
         ("accept", raw.accept.is_some()),
         ("caller", raw.caller.is_some()),
-        ("refuse_replays", raw.refuse_replays.given().is_some()),
+        ("refuse_replays", raw.refuse_replays.given().is_some() && raw.verify.is_none()),
     ] {
         if is_given {
             problems.add(format!("{at}.{name}"), "only an inbound route takes this");

@@ -9,7 +9,7 @@ use metrics::counter;
 use parking_lot::Mutex;
 use sealway_exchange::Sessions;
 use sealway_proto::mle::{self as core, Class, Message, NonceGuard, Profile, Refusal, Wrapper, body};
-use sealway_proto::session::Fresh;
+use sealway_proto::session::{Claim, Fresh};
 use sealway_runtime::http::notices::Gate;
 use zeroize::Zeroizing;
 
@@ -44,6 +44,22 @@ pub(super) enum Fault {
     Store(sealway_proto::exchange::Refusal),
     /// The service did not answer.
     Upstream(UpstreamError),
+}
+
+impl Fault {
+    /// Returns the fault as that of an answer to an outbound request: a rejected message is the upstream's then.
+    pub(super) fn of_answer(self) -> Fault {
+        match self {
+            Fault::Refused(refusal) => Fault::Answer(refusal),
+            Fault::Store(sealway_proto::exchange::Refusal::Wire(sealway_proto::Error::Replayed)) => {
+                Fault::Answer(Refusal::new(Class::Replayed, "the answer was received before"))
+            }
+            Fault::Store(sealway_proto::exchange::Refusal::Wire(_)) => {
+                Fault::Answer(Refusal::new(Class::Iat, "the time of the answer is outside of the window by now"))
+            }
+            fault => fault,
+        }
+    }
 }
 
 impl From<Refusal> for Fault {
@@ -143,7 +159,8 @@ impl Exchange<'_> {
         for (index, guarded) in opened.into_iter().enumerate() {
             // Values of one key have one claim.
             let is_other = index == 0 || !shares_key;
-            plaintexts.push(self.release(guarded, is_other).await?.into_bytes());
+            let claims = is_other && policy.direction == Direction::Inbound;
+            plaintexts.push(self.release(guarded, claims).await?.into_bytes());
         }
         for kid in kids {
             counter!("sealway_mle_key_uses_total", "kid" => kid).increment(1);
@@ -162,15 +179,21 @@ impl Exchange<'_> {
         }
     }
 
-    /// Releases what was opened, behind its claim against replays if it is a client's.
+    /// Reserves a claim against replays, unless the configuration lets messages come again.
+    pub(super) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Fault> {
+        if !self.mle.policy.refuses_replays {
+            return Ok(Fresh::reserved(claim));
+        }
+        let peer = self.origin.and_then(|origin| origin.client);
+        self.authority.reserve_from(peer, claim).await.map_err(Fault::Store)
+    }
+
+    /// Releases what was opened, behind its claim against replays if it `claims`.
     async fn release<T>(&self, guarded: NonceGuard<T>, claims: bool) -> Result<T, Fault> {
-        let policy = &self.mle.policy;
-        let fresh = if claims && policy.direction == Direction::Inbound && policy.refuses_replays {
-            let peer = self.origin.and_then(|origin| origin.client);
-            self.authority.reserve_from(peer, guarded.claim()).await.map_err(Fault::Store)?
-        } else {
-            // The configuration lets tokens come again; an answer belongs to its request's connection.
-            Fresh::reserved(guarded.claim())
+        let fresh = match claims {
+            true => self.reserve(guarded.claim()).await?,
+            // A token of an answer belongs to its request's connection; its signature may have a claim.
+            false => Fresh::reserved(guarded.claim()),
         };
         guarded.release(fresh).map_err(|err| Fault::Store(err.into()))
     }
@@ -187,8 +210,8 @@ impl Exchange<'_> {
         };
         let replay = self.mle.policy.profile.replay();
         let mut payloads = Vec::with_capacity(plaintexts.len());
-        for guarded in verifier.open(self.origin, plaintexts, message, replay, now_ms).await? {
-            payloads.push(self.release(guarded, true).await?);
+        for payload in verifier.open(self.origin, plaintexts, message, replay, now_ms).await? {
+            payloads.push(self.release(payload.guarded, payload.has_id).await?);
         }
         Ok(payloads)
     }

@@ -271,14 +271,23 @@ impl Exchange<'_> {
                 return Err(Fault::Unsealable(SealFault::NoKey.to_string()));
             }
         }
-        let is_bodiless = body.is_empty() && [Method::GET, Method::HEAD, Method::DELETE].contains(&parts.method);
+        let method = parts.method.clone();
+        let is_safe = [Method::GET, Method::HEAD].contains(&method);
+        let is_bodiless = body.is_empty() && (is_safe || method == Method::DELETE);
         // Of a signature over the bytes that came, first: a stranger costs no private operation.
-        self.check_signature((&parts.headers, &body), is_bodiless).await?;
+        let claim = self.check_signature((&parts.headers, &body), is_bodiless && is_safe).await?;
         let plaintext = if is_bodiless {
+            if !is_safe {
+                self.check_no_token()?;
+            }
             None
         } else if !self.mle.policy.is_required && !self.is_token(Message::Request, &parts.headers, &body) {
+            // A token has a claim of its own.
+            if let Some(claim) = claim {
+                self.reserve(&claim).await?;
+            }
             let answer = self.ask(parts, Some(body), false, is_trusted).await?;
-            return self.signed(answer).await;
+            return self.signed(&method, answer).await;
         } else {
             Some(self.open(Message::Request, &body, &parts.headers).await?)
         };
@@ -296,7 +305,7 @@ impl Exchange<'_> {
             return Err(Fault::Unsealable("its answer is compressed, though nothing asked for that".into()));
         }
         let Some(recipient) = recipient.filter(|_| !is_plain) else {
-            return self.signed(Response::from_parts(parts, body)).await;
+            return self.signed(&method, Response::from_parts(parts, body)).await;
         };
         let sealed = self.seal(Message::Answer, &body, recipient).await.map_err(|fault| match fault {
             // The service's body, and not the client's, has the wrong form.
@@ -304,27 +313,9 @@ impl Exchange<'_> {
             fault => fault.into(),
         })?;
         self.of_token(&mut parts.headers, &sealed);
-        let answer = self.signed(Response::from_parts(parts, sealed.body.into())).await?;
+        let answer = self.signed(&method, Response::from_parts(parts, sealed.body.into())).await?;
         timing.lap("seal");
         Ok(answer)
-    }
-
-    /// Verifies the signature over a message as it came, in a profile whose signatures stand beside the body.
-    async fn check_signature(&self, message: (&HeaderMap, &Bytes), may_be_absent: bool) -> Result<(), Fault> {
-        let Some(verifier) = self.mle.verifier(self.origin)? else { return Ok(()) };
-        let replay = self.mle.policy.profile.replay();
-        verifier.check(self.origin, message, may_be_absent, replay, self.authority.now_ms()).await
-    }
-
-    /// Signs the answer of an inbound route, in a profile whose signatures stand beside the body.
-    async fn signed(&self, answer: Response<Bytes>) -> Result<Response<Bytes>, Fault> {
-        let (mut parts, body) = answer.into_parts();
-        if let Some(signer) = self.mle.sign.as_ref().filter(|_| !body.is_empty()) {
-            let now_ms = self.authority.now_ms();
-            let kid = signer.sign_answer(self.origin, &mut parts.headers, &body, now_ms).await?;
-            kid.into_iter().for_each(|kid| self.count_signature(Some(kid)));
-        }
-        Ok(Response::from_parts(parts, body))
     }
 
     /// Removes the headers of a message that was opened: they do not describe its plaintext.
@@ -356,22 +347,24 @@ impl Exchange<'_> {
         timing.lap("seal");
         let (mut parts, body) = self.ask(parts, sent, false, is_trusted).await?.into_parts();
         timing.lap("upstream");
-        if body.is_empty() || method == Method::HEAD {
-            return Ok(Response::from_parts(parts, body));
-        }
+        let is_bodiless = method == Method::HEAD || body.is_empty() && verify::has_no_body(parts.status);
+        let allows_plain = self.mle.policy.plain_answers.has(parts.status);
         let is_clear =
-            self.mle.policy.plain_answers.has(parts.status) && !self.is_token(Message::Answer, &parts.headers, &body);
+            is_bodiless || body.is_empty() || allows_plain && !self.is_token(Message::Answer, &parts.headers, &body);
         // A proxy before the scheme has no key to sign its errors with.
-        let may_be_unsigned = is_clear && PlainAnswers::Errors.has(parts.status);
-        let of_answer = |fault| match fault {
-            Fault::Refused(refusal) => Fault::Answer(refusal),
-            fault => fault,
-        };
-        self.check_signature((&parts.headers, &body), may_be_unsigned).await.map_err(of_answer)?;
+        let may_be_unsigned = is_bodiless || is_clear && allows_plain && PlainAnswers::Errors.has(parts.status);
+        let claim = self.check_signature((&parts.headers, &body), may_be_unsigned).await.map_err(Fault::of_answer)?;
+        // The answer to another request would do as well: only its body is signed. One to a GET may come from a cache.
+        if let Some(claim) = claim.filter(|_| !may_be_unsigned && !body.is_empty() && method != Method::GET) {
+            self.reserve(&claim).await.map_err(Fault::of_answer)?;
+        }
         if is_clear {
+            if !is_bodiless && !allows_plain && parts.status.is_success() {
+                self.check_no_token().map_err(Fault::of_answer)?;
+            }
             return Ok(Response::from_parts(parts, body));
         }
-        let opened = self.open(Message::Answer, &body, &parts.headers).await.map_err(of_answer)?;
+        let opened = self.open(Message::Answer, &body, &parts.headers).await.map_err(Fault::of_answer)?;
         of_plaintext(&mut parts.headers, Some(&self.forward.policy.content_type));
         self.forget(&mut parts.headers);
         timing.lap("open");

@@ -36,7 +36,7 @@ fn parties() -> Parties {
 
 fn verify(token: &str, message: Message, now_ms: u64) -> Result<(Vec<u8>, [u8; 16]), Refusal> {
     let replay = ReplayPolicy::new(WINDOW_S * 1000, 0);
-    let guarded = nested::verify(token.as_bytes(), &parties(), &KEYS, message, &replay, now_ms, &AwsLc)?;
+    let guarded = nested::verify(token.as_bytes(), &parties(), &KEYS, message, &replay, now_ms, &AwsLc)?.guarded;
     let (claim, fresh) = (guarded.claim().key().0, Fresh::reserved(guarded.claim()));
     Ok((guarded.release(fresh).unwrap().to_vec(), claim))
 }
@@ -117,8 +117,10 @@ fn what_a_partner_may_send_is_taken() {
     let token = with_claims(|claims| remove(claims, "sub"));
     let replay = ReplayPolicy::default();
     let free = nested::verify(token.as_bytes(), &subject_free, &KEYS, Message::Request, &replay, NOW_MS, &AwsLc);
-    assert!(free.is_ok(), "no subject is expected");
-    assert!(verify(&with_claims(|claims| remove(claims, "jti")), Message::Answer, NOW_MS).is_ok(), "an answer");
+    assert!(free.unwrap().has_id, "no subject is expected");
+    let token = with_claims(|claims| remove(claims, "jti"));
+    let answer = nested::verify(token.as_bytes(), &parties(), &KEYS, Message::Answer, &replay, NOW_MS, &AwsLc);
+    assert!(!answer.unwrap().has_id, "an answer");
 }
 
 fn pem_der(pem: &[u8]) -> Vec<u8> {
@@ -264,6 +266,14 @@ fn no_wrong_detached_signature_is_taken_and_each_has_its_class() {
     };
     let good = with(&|_| {});
     assert_eq!(verify(&good), Ok(()));
+    let replay = ReplayPolicy::new(WINDOW_S * 1000, 0);
+    let claim = |token: &str| jws::claim_detached(token.as_bytes(), body, &KEYS, &signer, &replay, NOW_MS, &AwsLc);
+    let header = good.split("..").next().unwrap();
+    let issuer = [&[8, 0, 0, 0, 0, 0, 0, 0, 3][..], b"tpp"].concat();
+    let due = AwsLc.sha256(&[&issuer, header.as_bytes(), b".", body]);
+    let (first, again) = (claim(&good).unwrap(), claim(&with(&|_| {})).unwrap());
+    assert_eq!((first.key().0.as_slice(), first.stamp_ms()), (&due[..16], NOW_S * 1000));
+    assert_eq!(first.key(), again.key(), "another signature over the same");
     let [iat, iss, tan] = &names;
     let registered = json!([iat, iss, tan, "exp"]);
     let cases: Vec<(&str, String, Class)> = vec![
@@ -298,6 +308,7 @@ fn no_wrong_detached_signature_is_taken_and_each_has_its_class() {
     ];
     for (name, token, class) in cases {
         assert_eq!(verify(&token).expect_err(name).kind(), class, "{name}");
+        assert_eq!(claim(&token).expect_err(name).kind(), class, "{name}");
     }
     for at in 0..good.len() {
         let mut changed = good.clone().into_bytes();

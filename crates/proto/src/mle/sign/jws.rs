@@ -9,15 +9,21 @@ use serde_json::Value;
 
 use super::key::{SigningKey, VerifyingKey, VerifyingKeys};
 use super::{failed, refusal};
+use crate::crypto::Provider;
 use crate::mle::algorithm::JwsAlg;
 use crate::mle::compact::{self, Alphabet};
 use crate::mle::header::{HEADER_LEN_MAX, KEY_PARAMS, Members, kid, x5t_s256};
 use crate::mle::json::Text;
 use crate::mle::refusal::{Class, Refusal};
+use crate::session::{Claim, ClaimKey};
+use crate::wire::ReplayPolicy;
 
 /// The critical parameters of open banking: time of the signature in seconds, signer, and its trust anchor.
 const OPEN_BANKING: [&str; 3] =
     ["http://openbanking.org.uk/iat", "http://openbanking.org.uk/iss", "http://openbanking.org.uk/tan"];
+
+/// The domain of what a detached signature covers among claims.
+const DETACHED_DOMAIN: u8 = 8;
 
 /// The signer of a detached signature of open banking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +98,42 @@ pub fn verify_detached(
     window_ms: u64,
     now_ms: u64,
 ) -> Result<(), Refusal> {
+    verify_at(token, payload, keys, signer, window_ms, now_ms).map(|_| ())
+}
+
+/// Verifies as [`verify_detached`] does, and returns the claim against replays of what is signed. The signature is not part of it: that
+/// of ECDSA has a second spelling, which anybody can make.
+///
+/// # Errors
+/// Those of [`verify_detached`].
+// SPEC mle.md#detached-signatures
+pub fn claim_detached(
+    token: &[u8],
+    payload: &[u8],
+    keys: &VerifyingKeys,
+    signer: &Signer,
+    replay: &ReplayPolicy,
+    now_ms: u64,
+    hashes: &dyn Provider,
+) -> Result<Claim, Refusal> {
+    let at_ms = verify_at(token, payload, keys, signer, replay.window_ms(), now_ms)?;
+    let header = Parts::split(token)?.header;
+    let issuer = signer.issuer.as_bytes();
+    let len = (issuer.len() as u64).to_be_bytes();
+    let hash = hashes.sha256(&[&[DETACHED_DOMAIN], &len, issuer, header, b".", payload]);
+    let key = ClaimKey(hash.first_chunk().copied().unwrap_or_default());
+    Claim::passed_on(key, false, at_ms, now_ms, replay).map_err(|_| outside())
+}
+
+/// Verifies a detached signature, and returns its time in milliseconds.
+fn verify_at(
+    token: &[u8],
+    payload: &[u8],
+    keys: &VerifyingKeys,
+    signer: &Signer,
+    window_ms: u64,
+    now_ms: u64,
+) -> Result<u64, Refusal> {
     let parts = Parts::split(token)?;
     if !parts.payload.is_empty() {
         return Err(Refusal::new(Class::Shape, "a detached signature has no payload"));
@@ -107,10 +149,12 @@ pub fn verify_detached(
         return Err(refusal("the signature is of another signer or trust anchor"));
     }
     let at_s = members.number(iat, Class::Iat)?;
-    match at_s.and_then(|at| at.checked_mul(1000)) {
-        Some(at_ms) if at_ms.abs_diff(now_ms) <= window_ms => Ok(()),
-        _ => Err(Refusal::new(Class::Iat, "the time of the signature is absent, or outside of the window")),
-    }
+    let at_ms = at_s.and_then(|at| at.checked_mul(1000));
+    at_ms.filter(|at_ms| at_ms.abs_diff(now_ms) <= window_ms).ok_or_else(outside)
+}
+
+fn outside() -> Refusal {
+    Refusal::new(Class::Iat, "the time of the signature is absent, or outside of the window")
 }
 
 /// The three parts of a compact form, as received.

@@ -77,6 +77,16 @@ pub fn sign(body: &[u8], parties: &Parties, key: &SigningKey, now_ms: u64, id: [
     jws::sign(payload.as_bytes(), "JWT", key)
 }
 
+/// The payload of a token whose signature and claims are right.
+#[derive(Debug)]
+pub struct Payload {
+    /// The bytes that were signed, behind the claim against replays of their `jti`.
+    pub guarded: NonceGuard<Zeroizing<Vec<u8>>>,
+    /// True if there is a `jti`, which only an answer may lack. All messages of an issuer without one have the same claim: no store may
+    /// reserve it.
+    pub has_id: bool,
+}
+
 /// Verifies a compact form and its claims, and returns its payload, which a store releases once.
 ///
 /// # Errors
@@ -90,13 +100,13 @@ pub fn verify(
     replay: &ReplayPolicy,
     now_ms: u64,
     hashes: &dyn Provider,
-) -> Result<NonceGuard<Zeroizing<Vec<u8>>>, Refusal> {
+) -> Result<Payload, Refusal> {
     let payload = Zeroizing::new(jws::verify(token, keys)?);
-    let claim = claim(&payload, parties, message, replay, now_ms, hashes)?;
-    Ok(NonceGuard::new(payload, claim))
+    let (claim, has_id) = claim(&payload, parties, message, replay, now_ms, hashes)?;
+    Ok(Payload { guarded: NonceGuard::new(payload, claim), has_id })
 }
 
-/// Checks the claims of a payload, and returns the claim against replays of its id.
+/// Checks the claims of a payload, and returns the claim against replays of its id, and whether it has one.
 fn claim(
     payload: &[u8],
     parties: &Parties,
@@ -104,7 +114,7 @@ fn claim(
     replay: &ReplayPolicy,
     now_ms: u64,
     hashes: &dyn Provider,
-) -> Result<Claim, Refusal> {
+) -> Result<(Claim, bool), Refusal> {
     let wrong = |detail| Refusal::new(Class::Claims, detail);
     let text = Text::parse(payload).map_err(|_| wrong("the payload is not a JSON object"))?;
     let claims = Members::read(text, &text.root());
@@ -136,7 +146,9 @@ fn claim(
     let iat = claims.number("iat", Class::Iat)?.and_then(|iat| iat.checked_mul(1000));
     let iat_ms = iat.filter(|iat_ms| replay.check_ms(*iat_ms, now_ms).is_ok());
     let iat_ms = iat_ms.ok_or_else(|| Refusal::new(Class::Iat, "iat is absent, or outside of the window"))?;
-    let id = match string("jti")? {
+    let id = string("jti")?;
+    let has_id = id.is_some();
+    let id = match id {
         Some(id) if id.is_empty() || id.len() > KID_LEN_MAX => {
             return Err(wrong("jti is empty or longer than 256 bytes"));
         }
@@ -148,6 +160,6 @@ fn claim(
     let issuer = parties.issuer.as_str();
     let hash = hashes.sha256(&[&[ID_DOMAIN], &len(issuer), issuer.as_bytes(), &len(&id), id.as_bytes()]);
     let key = ClaimKey(hash.first_chunk().copied().unwrap_or_default());
-    Claim::passed_on(key, false, iat_ms, now_ms, replay)
-        .map_err(|_| Refusal::new(Class::Iat, "iat is outside of the window"))
+    let claim = Claim::passed_on(key, false, iat_ms, now_ms, replay);
+    Ok((claim.map_err(|_| Refusal::new(Class::Iat, "iat is outside of the window"))?, has_id))
 }
