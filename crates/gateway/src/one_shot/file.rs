@@ -136,7 +136,7 @@ impl KeyFile {
     }
 
     /// Checks that each key which follows another is published for `max_age_ms` before it is preferred, so that the caches of clients
-    /// have it by then. EHBP has no caches.
+    /// have it by then. EHBP has no caches, and a key that was retired before it was preferred needs no lead.
     ///
     /// # Errors
     /// A text that names the key.
@@ -150,7 +150,7 @@ impl KeyFile {
             };
             let lead_ms = times.preferred_ms - times.published_ms;
             let is_early = lead_ms < max_age_ms && self.entries.iter().any(|entry| follows(&entry.key));
-            if is_early && key.purpose() != Purpose::Ehbp && times.preferred_ms < times.accepted_until_ms {
+            if is_early && key.purpose() != Purpose::Ehbp && times.preferred_ms < times.published_until_ms {
                 return Err(format!(
                     "keys[{index}].preferred: {} s after published, and clients keep what they fetched for one_shot.max_age_sec, \
                      {} s",

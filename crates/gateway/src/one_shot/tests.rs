@@ -180,6 +180,20 @@ fn a_retired_key_is_published_no_longer_and_the_last_one_needs_force() {
 }
 
 #[test]
+fn a_file_loads_whose_last_key_was_retired_before_it_was_preferred() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let mut file = KeyFile::default();
+    let first = add(&mut file, Purpose::Ohttp, Kem::X25519, NOW_MS - DAY_MS);
+    let second = add(&mut file, Purpose::Ohttp, Kem::X25519, NOW_MS - 1);
+    file.retire(default_provider(), second.name(), (NOW_MS, DAY_MS), NOW_MS, false).unwrap();
+    file.create(&path).unwrap();
+    let keys = live(&path);
+    assert_eq!(keys.preferred(Purpose::Ohttp, NOW_MS).unwrap().name(), first.name());
+    assert!(keys.by_key_id(second.config().key_id(), NOW_MS).is_some());
+}
+
+#[test]
 fn a_signed_document_is_published_unchanged_and_an_earlier_one_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.json");
