@@ -283,3 +283,19 @@ fn keys_that_are_made_here_end_and_have_a_successor_while_a_file_may_have_none()
     let err = LiveKeys::load(default_provider(), files(&path, true), NOW_MS).unwrap_err();
     assert!(err.0 == "one_shot.keys" && err.1.contains("memory"), "{err:?}");
 }
+
+#[test]
+fn a_second_change_of_a_file_that_was_read_before_the_first_is_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let mut file = KeyFile::default();
+    add(&mut file, Purpose::Ehbp, Kem::X25519, NOW_MS);
+    file.create(&path).unwrap();
+    let [mut one, mut other] = [0; 2].map(|_| KeyFile::read(default_provider(), &path).unwrap());
+    let added = add(&mut one, Purpose::Ehbp, Kem::X25519, NOW_MS);
+    add(&mut other, Purpose::Ehbp, Kem::X25519, NOW_MS);
+    one.replace(&path).unwrap();
+    let err = other.replace(&path).unwrap_err().0;
+    assert!(err.contains("keys.json: it has changed since it was read"), "{err}");
+    assert!(KeyFile::read(default_provider(), &path).unwrap().keys().any(|key| key.name() == added.name()));
+}
