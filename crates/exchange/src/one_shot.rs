@@ -27,8 +27,8 @@ pub trait OneShotKeys: Send + Sync {
     /// [`Error::Provider`].
     fn psk(&self, id: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, Error>;
 
-    /// Returns whether requests under the pre-shared key of this name are accepted now.
-    fn is_psk_accepted(&self, id: &str) -> bool;
+    /// Returns whether requests under the pre-shared key of this name are accepted now. `key` opened one: it must be the name's key still.
+    fn is_psk_accepted(&self, id: &str, key: &[u8; KEY_LEN]) -> bool;
 
     /// Returns the key document as JSON, for clients whose key is not accepted.
     fn document(&self, now_ms: u64) -> Option<serde_json::Value>;
@@ -69,8 +69,9 @@ pub(crate) fn check(sessions: &impl Sessions, session: &Session) -> Result<(), E
     if keys.key(name, sessions.now_ms()).is_none() {
         return Err(Error::KeyRetired);
     }
-    match session.record().subject.as_deref() {
-        Some(id) if !keys.is_psk_accepted(id) => Err(Error::Unsealable),
+    let record = session.record();
+    match record.subject.as_deref() {
+        Some(id) if !keys.is_psk_accepted(id, record.key.expose()) => Err(Error::Unsealable),
         _ => Ok(()),
     }
 }

@@ -44,7 +44,7 @@ use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::mle::{KeyFiles, KeyRing, Mle};
 use crate::ohttp::{self as oblivious, Relay, Targets};
-use crate::one_shot::{LiveKeys, OneShotFiles, Purpose};
+use crate::one_shot::{LiveKeys, OneShotFiles, Purpose, Replacement};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
@@ -196,7 +196,12 @@ impl GatewayConfig {
             }
             Err((setting, why)) => problems.add(setting, why),
         }
-        if let Err((setting, why)) = LiveKeys::load(default_provider(), self.one_shot.clone(), clock.now_ms()) {
+        let keys = LiveKeys::load(default_provider(), self.one_shot.clone(), clock.now_ms());
+        // A start over a store in memory makes keys of use ehbp.
+        let keys = keys.and_then(|keys| {
+            self.check_uses(|purpose| purpose == Purpose::Ehbp || self.one_shot.keys.is_none() || keys.has(purpose))
+        });
+        if let Err((setting, why)) = keys {
             problems.add(setting, why);
         }
         for listener in &self.listeners {
@@ -228,34 +233,48 @@ impl GatewayConfig {
         made.map(Some).map_err(|(setting, why)| format!("routes[{}].mle.{setting}: {why}", policy.route))
     }
 
-    /// Reads the keys of one-shot modes. Those of `before` go on if the settings are the same.
-    fn one_shot_keys(
+    /// Checks that each route has a key of the use that it needs.
+    fn check_uses(&self, has: impl Fn(Purpose) -> bool) -> Result<(), (String, String)> {
+        for policy in self.policies() {
+            let purpose = match policy.sealed {
+                Sealing::Ehbp => Purpose::Ehbp,
+                sealed if sealed.serves_hpke() => Purpose::Hpke,
+                _ => continue,
+            };
+            if !has(purpose) {
+                let file = self.one_shot.keys.iter().map(|path| format!("{}: ", path.display()));
+                let (file, name, route) = (file.collect::<String>(), purpose.name(), policy.route);
+                let why = format!(
+                    "{file}there is no key of use {name}, which routes[{route}] needs; sealway one-shot-keys add FILE --use {name} makes one"
+                );
+                return Err(("one_shot.keys".into(), why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the keys of one-shot modes. `before` keeps its keys as one value, with a replacement to apply to it.
+    fn one_shot_keys<'a>(
         &self,
         authority: &Authority,
         clock: &Arc<dyn Clock>,
-        before: Option<&Gateway>,
-    ) -> Result<Arc<LiveKeys>, String> {
+        before: Option<&'a Gateway>,
+    ) -> Result<(Arc<LiveKeys>, Option<Replacement<'a>>), String> {
         let claims = self.policies().filter(|policy| policy.sealed == Sealing::Ehbp && policy.ehbp.refuses_replays);
         let claims = claims.map(|policy| format!("routes[{}].ehbp.replay", policy.route));
         let kind = authority.store().status().kind;
         let files = self.one_shot.over(kind, claims)?;
         self.policies().try_for_each(|policy| one_shot::check_store(policy, kind))?;
         self.gateways().try_for_each(|policy| ohttp::check_store(policy, kind))?;
-        if let Some(same) = before.map(Gateway::one_shot).filter(|keys| *keys.files() == files) {
-            same.reload(clock.now_ms()).map_err(|(setting, why)| format!("{setting}: {why}"))?;
-            return Ok(same.clone());
+        let fault = |(setting, why)| format!("{setting}: {why}");
+        if let Some(keys) = before.map(Gateway::one_shot) {
+            let next = keys.prepare(files, clock.now_ms()).map_err(fault)?;
+            self.check_uses(|purpose| next.has(purpose)).map_err(fault)?;
+            return Ok((keys.clone(), Some(next)));
         }
-        let keys = LiveKeys::load(authority.provider(), files, clock.now_ms());
-        let keys = keys.map_err(|(setting, why)| format!("{setting}: {why}"))?;
-        if let Some(policy) = self.policies().find(|policy| policy.sealed == Sealing::Ehbp)
-            && !keys.has(Purpose::Ehbp)
-        {
-            let route = policy.route;
-            return Err(format!(
-                "one_shot.keys: there is no key of use ehbp, which routes[{route}] needs; sealway one-shot-keys add FILE --use ehbp makes one"
-            ));
-        }
-        Ok(Arc::new(keys))
+        let keys = LiveKeys::load(authority.provider(), files, clock.now_ms()).map_err(fault)?;
+        self.check_uses(|purpose| keys.has(purpose)).map_err(fault)?;
+        Ok((Arc::new(keys), None))
     }
 
     /// Returns the routes at which keys are published: one for each document, and each pair of listeners and hosts with a route that
@@ -330,7 +349,7 @@ impl GatewayConfig {
         let in_force = before.map(Gateway::mle_keys);
         ring.connect(in_force).map_err(|(setting, why)| format!("{setting}: {why}"))?;
         let replay = *authority.replay();
-        let one_shot = self.one_shot_keys(&authority, clock, before)?;
+        let (one_shot, next_keys) = self.one_shot_keys(&authority, clock, before)?;
         let routes = self.routes.iter().filter_map(|route| {
             let action = match &route.action {
                 CheckedAction::Sessions => Action::Sessions,
@@ -375,8 +394,11 @@ impl GatewayConfig {
         routes.splice(0..0, own);
         let access_log = self.access_log.as_ref().map(CheckedAccessLog::open).transpose()?;
         let upstreams = upstreams.into_values().collect();
-        // Last, so that a reload that fails changes no gauge.
+        // Last, so that a reload that fails changes no gauge and no key.
         ring.set_gauges(in_force);
+        if let Some(next) = next_keys {
+            next.apply();
+        }
         let gateway =
             Gateway::new(authority, routes, upstreams, self.cors.clone(), self.limits, trusted, access_log, one_shot);
         Ok(gateway.with_mle_keys(ring))

@@ -27,7 +27,8 @@ struct RawPsk {
     /// The secret that all pre-shared keys are derived of: 32 bytes in base64.
     /// - default: required
     master: FilePath,
-    /// Names of pre-shared keys that are accepted no longer, one a line; `#` and a blank begin a comment.
+    /// Names of pre-shared keys that are accepted no longer, one a line; `#` and a blank begin a comment, on a line of its own or behind a
+    /// name.
     revoked: Option<FilePath>,
 }
 

@@ -64,12 +64,13 @@ impl OneShotKeys for LiveKeys {
         Ok(key)
     }
 
-    fn is_psk_accepted(&self, id: &str) -> bool {
-        self.psks().is_some_and(|psks| psks.is_accepted(id))
+    fn is_psk_accepted(&self, id: &str, key: &[u8; KEY_LEN]) -> bool {
+        let psk = self.psks().and_then(|psks| psks.get(self.provider(), id).ok());
+        psk.is_some_and(|psk| psk.is_accepted && *psk.key == *key)
     }
 
     fn document(&self, now_ms: u64) -> Option<serde_json::Value> {
-        serde_json::from_slice(&self.hpke_document(now_ms)).ok()
+        self.published(now_ms).value.clone()
     }
 }
 

@@ -7,6 +7,8 @@
 //!  "root_public_key": "<base64>", "signed_document": {…}}
 //! ```
 
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use sealway_proto::wire::base64;
 use sealway_runtime::clock::{iso8601, parse_iso8601};
 use sealway_runtime::config::{ConfigError, read_bounded, readable_by_others};
 use sealway_sessions::identity::{Secret, parse_json, parse_root_public, to_json};
-use sealway_sessions::kek;
+use sealway_sessions::kek::{self, Version, version};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -69,6 +71,8 @@ pub struct KeyFile {
     pub(super) entries: Vec<Entry>,
     /// The document of wire 4 that a root signed, and the root's public key.
     pub(super) signed: Option<(KeyDocument, [u8; P256_PUBLIC_LEN])>,
+    /// The version of the file that was read.
+    version: Option<Version>,
 }
 
 impl KeyFile {
@@ -77,11 +81,14 @@ impl KeyFile {
     /// # Errors
     /// [`ConfigError`], naming the file and the key, never key material.
     pub fn read(provider: &dyn AgreementProvider, path: &Path) -> Result<KeyFile, ConfigError> {
+        let version = version(path);
         let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
         if let Some(warning) = readable_by_others(path) {
             tracing::warn!("the key file {warning}");
         }
-        KeyFile::parse(provider, &text).map_err(|what| ConfigError(format!("{}: {what}", path.display())))
+        let file = KeyFile::parse(provider, &text);
+        let file = file.map_err(|what| ConfigError(format!("{}: {what}", path.display())))?;
+        Ok(KeyFile { version, ..file })
     }
 
     fn parse(provider: &dyn AgreementProvider, text: &str) -> Result<KeyFile, String> {
@@ -91,7 +98,7 @@ impl KeyFile {
         }
         let entries = raw.keys.into_iter().enumerate();
         let entries = entries.map(|(index, key)| entry(provider, key).map_err(|what| format!("keys[{index}].{what}")));
-        let mut file = KeyFile { entries: entries.collect::<Result<_, _>>()?, signed: None };
+        let mut file = KeyFile { entries: entries.collect::<Result<_, _>>()?, signed: None, version: None };
         file.check()?;
         file.signed = match (raw.signed_document, raw.root_public_key) {
             (Some(document), Some(root)) => Some(signed(provider, default_es256(), &document, &root)?),
@@ -136,7 +143,7 @@ impl KeyFile {
     }
 
     /// Checks that each key which follows another is published for `max_age_ms` before it is preferred, so that the caches of clients
-    /// have it by then. EHBP has no caches.
+    /// have it by then. EHBP has no caches, and a key that was retired before it was preferred needs no lead.
     ///
     /// # Errors
     /// A text that names the key.
@@ -150,7 +157,7 @@ impl KeyFile {
             };
             let lead_ms = times.preferred_ms - times.published_ms;
             let is_early = lead_ms < max_age_ms && self.entries.iter().any(|entry| follows(&entry.key));
-            if is_early && key.purpose() != Purpose::Ehbp && times.preferred_ms < times.accepted_until_ms {
+            if is_early && key.purpose() != Purpose::Ehbp && times.preferred_ms < times.published_until_ms {
                 return Err(format!(
                     "keys[{index}].preferred: {} s after published, and clients keep what they fetched for one_shot.max_age_sec, \
                      {} s",
@@ -171,13 +178,22 @@ impl KeyFile {
         kek::write(path, &self.encode()?, 0o600, |unfinished| std::fs::hard_link(unfinished, path))
     }
 
-    /// Replaces a key file, keeping its access mode.
+    /// Replaces a key file, keeping its access mode. If `self` was read, the file must be as it was then: a change that another process
+    /// made since would be lost.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
     pub fn replace(&self, path: &Path) -> Result<(), ConfigError> {
         let mode = std::fs::metadata(path).map_or(0o600, |meta| meta.mode() & 0o777);
-        kek::write(path, &self.encode()?, mode, |unfinished| std::fs::rename(unfinished, path))
+        kek::write(path, &self.encode()?, mode, |unfinished| {
+            // One process at a time has the lock from the check to the end of the rename.
+            let current = File::open(path)?;
+            current.lock()?;
+            if self.version.is_some() && self.version != version(path) {
+                return Err(io::Error::other("it has changed since it was read; run the command again"));
+            }
+            std::fs::rename(unfinished, path)
+        })
     }
 
     fn encode(&self) -> Result<Zeroizing<String>, ConfigError> {

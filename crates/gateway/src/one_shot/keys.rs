@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use metrics::gauge;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::hpke::Kem;
 use sealway_proto::one_shot::{KeyConfig, KeyDocument};
@@ -42,13 +42,26 @@ pub struct OneShotFiles {
     pub makes_ehbp_keys: bool,
 }
 
-/// Content of the files when they were last read.
+/// The setting at fault, and what is wrong with its file.
+type Fault = (String, String);
+
+/// Content of the key file when it was last read, and keys that were made here.
 #[derive(Debug, Default)]
 struct State {
     keys: Vec<Arc<Key>>,
-    signed: Option<(KeyDocument, Bytes)>,
-    psks: Option<Arc<Psks>>,
+    signed: Option<KeyDocument>,
     read_ms: u64,
+    /// The document of wire 4 that was built last: strangers can have it sent, with a kid of their own, at any rate.
+    published: ArcSwapOption<CurrentDocument>,
+}
+
+/// The document of wire 4 between two changes of a key's condition.
+#[derive(Debug)]
+pub(super) struct CurrentDocument {
+    pub(super) text: Bytes,
+    pub(super) value: Option<serde_json::Value>,
+    from_ms: u64,
+    until_ms: u64,
 }
 
 /// Public data of a key, for an operator.
@@ -63,17 +76,44 @@ pub struct ShownKey {
     accepted_until_ms: u64,
 }
 
-/// The keys that are in force.
+/// The keys that are in force: one value for the whole process, so that requests in flight see each retirement and revocation, also after
+/// the settings have changed.
 pub struct LiveKeys {
     provider: &'static dyn AgreementProvider,
-    files: OneShotFiles,
+    files: ArcSwap<OneShotFiles>,
     state: ArcSwap<State>,
+    psks: ArcSwapOption<Psks>,
     /// Versions of the files when they were last read, in order or not.
     read: Mutex<Vec<Option<Version>>>,
     /// Keys whose end is in the metrics, by use and name.
     gauged: Mutex<Vec<(&'static str, String)>>,
     /// Day of the last warnings, in days since 1970.
     warned_on_day: AtomicU64,
+}
+
+/// Content of the files of other settings, which is not in force yet. The watch of files waits for it.
+pub(crate) struct Replacement<'a> {
+    keys: &'a LiveKeys,
+    read: MutexGuard<'a, Vec<Option<Version>>>,
+    versions: Vec<Option<Version>>,
+    files: OneShotFiles,
+    state: State,
+    psks: Option<Psks>,
+}
+
+impl Replacement<'_> {
+    /// Returns whether there is a key of a use, in whatever condition.
+    pub(crate) fn has(&self, purpose: Purpose) -> bool {
+        self.state.has(purpose)
+    }
+
+    /// Puts the settings and the content of their files in force.
+    pub(crate) fn apply(mut self) {
+        self.keys.files.store(Arc::new(self.files));
+        self.keys.put(self.state);
+        self.keys.psks.store(self.psks.map(Arc::new));
+        *self.read = self.versions;
+    }
 }
 
 impl LiveKeys {
@@ -87,9 +127,16 @@ impl LiveKeys {
         now_ms: u64,
     ) -> Result<LiveKeys, (String, String)> {
         let read = versions(&files);
-        let state = read_state(provider, &files, &State::default(), now_ms)?;
-        let (state, gauged) = (ArcSwap::from_pointee(state), Mutex::default());
-        Ok(LiveKeys { provider, files, state, read: Mutex::new(read), gauged, warned_on_day: AtomicU64::new(0) })
+        let (state, psks) = read_all(provider, &files, &State::default(), now_ms)?;
+        Ok(LiveKeys {
+            provider,
+            files: ArcSwap::from_pointee(files),
+            state: ArcSwap::from_pointee(state),
+            psks: ArcSwapOption::new(psks.map(Arc::new)),
+            read: Mutex::new(read),
+            gauged: Mutex::default(),
+            warned_on_day: AtomicU64::new(0),
+        })
     }
 
     /// Returns the provider of cryptography.
@@ -98,38 +145,61 @@ impl LiveKeys {
     }
 
     /// Returns the settings that the keys were read by.
-    pub fn files(&self) -> &OneShotFiles {
-        &self.files
+    pub fn files(&self) -> Arc<OneShotFiles> {
+        self.files.load_full()
     }
 
-    /// Reads the files again if they have changed, and makes the next key if keys are made here. If a file is bad, the keys in force
-    /// stay.
+    /// Reads the files of settings that may have changed, as a start does. Nothing is in force before [`Replacement::apply`].
+    ///
+    /// # Errors
+    /// The setting at fault, and what is wrong with its file.
+    pub(crate) fn prepare(&self, files: OneShotFiles, now_ms: u64) -> Result<Replacement<'_>, (String, String)> {
+        let read = self.read.lock();
+        let versions = versions(&files);
+        let (state, psks) = read_all(self.provider, &files, &self.state.load(), now_ms)?;
+        Ok(Replacement { keys: self, read, versions, files, state, psks })
+    }
+
+    /// Reads the files again if they have changed, and makes the next key if keys are made here. Of a bad file the content in force stays.
     pub fn reload_if_changed(&self, now_ms: u64) {
-        let is_due = self.files.makes_ehbp_keys && self.preferred(Purpose::Ehbp, now_ms).is_none();
+        let files = self.files();
+        let is_due = files.makes_ehbp_keys && self.preferred(Purpose::Ehbp, now_ms).is_none();
         // A bad file is tried again when it changes: one line in the log, not one a second.
-        let is_changed = *self.read.lock() != versions(&self.files);
-        if (is_due || is_changed)
-            && let Err((setting, err)) = self.reload(now_ms)
-        {
-            tracing::error!(setting, %err, "keys of one-shot modes not reloaded: the loaded ones stay in use");
+        let is_changed = *self.read.lock() != versions(&files);
+        if is_due || is_changed {
+            for (setting, err) in self.reload(now_ms) {
+                tracing::error!(setting, %err, "file of one-shot modes not reloaded as a whole: what it does not replace stays in use");
+            }
         }
     }
 
-    /// Reads the files again, changed or not.
-    ///
-    /// # Errors
-    /// The setting at fault, and what is wrong with its file. The keys in force stay.
-    pub fn reload(&self, now_ms: u64) -> Result<(), (String, String)> {
+    /// Reads the files again, changed or not, and returns the bad ones. Keys and pre-shared keys are read apart: a bad file of the ones
+    /// keeps no change of the others from being in force.
+    #[must_use]
+    pub fn reload(&self, now_ms: u64) -> Vec<(String, String)> {
         let mut read = self.read.lock();
-        *read = versions(&self.files);
-        let state = read_state(self.provider, &self.files, &self.state.load(), now_ms)?;
-        let live = state.keys.iter().filter(|key| key.times().is_accepted(now_ms)).count();
+        let files = self.files();
+        *read = versions(&files);
+        let mut faults = Vec::new();
+        match read_state(self.provider, &files, &self.state.load(), now_ms) {
+            Ok(state) => self.put(state),
+            Err(fault) => faults.push(fault),
+        }
+        if let (Some(files), Some(before)) = (&files.psk, self.psks()) {
+            let (psks, bad) = before.reread(files);
+            self.psks.store(Some(Arc::new(psks)));
+            faults.extend(bad.into_iter().map(psk_fault));
+        }
+        faults
+    }
+
+    fn put(&self, state: State) {
+        let live = state.keys.iter().filter(|key| key.times().is_accepted(state.read_ms)).count();
         self.state.store(Arc::new(state));
         self.warned_on_day.store(0, Ordering::Relaxed);
         if live > 0 {
             tracing::info!(live, "keys of one-shot modes reloaded");
         }
-        Ok(())
     }
 
     /// Finds the key of wire 4 that a kid names; `name` is the kid without its prefix.
@@ -167,24 +237,30 @@ impl LiveKeys {
 
     /// Returns whether there is a key of a use, in whatever condition.
     pub fn has(&self, purpose: Purpose) -> bool {
-        self.state.load().keys.iter().any(|key| key.purpose() == purpose)
+        self.state.load().has(purpose)
     }
 
     /// Returns the pre-shared keys, if the configuration has any.
     pub fn psks(&self) -> Option<Arc<Psks>> {
-        self.state.load().psks.clone()
+        self.psks.load_full()
     }
 
     /// Returns the document of wire 4: the one that a root signed, unchanged, or else one of the keys that are not over.
     // SPEC one-shot.md#the-key-document
     pub fn hpke_document(&self, now_ms: u64) -> Bytes {
+        self.published(now_ms).text.clone()
+    }
+
+    /// Returns the document of wire 4, encoded and parsed once for all requests.
+    pub(super) fn published(&self, now_ms: u64) -> Arc<CurrentDocument> {
         let state = self.state.load();
-        if let Some((_, text)) = &state.signed {
-            return text.clone();
+        let last = state.published.load_full();
+        if let Some(last) = last.filter(|last| (last.from_ms..last.until_ms).contains(&now_ms)) {
+            return last;
         }
-        let keys = document_keys(state.keys.iter(), now_ms);
-        let expires_ms = keys.iter().map(|key| key.not_after_ms).max().unwrap_or(state.read_ms);
-        KeyDocument { issued_ms: state.read_ms, expires_ms, keys, root: None }.encode().into()
+        let published = Arc::new(state.publish(now_ms));
+        state.published.store(Some(published.clone()));
+        published
     }
 
     /// Returns the list of published keys of Oblivious HTTP, `application/ohttp-keys`. X25519 comes first and X-Wing last, since
@@ -231,7 +307,7 @@ impl LiveKeys {
     /// Returns each use of the file with the end of its last publication and the life of the key that ends it.
     fn ends(&self) -> impl Iterator<Item = (Purpose, u64, u64)> {
         let state = self.state.load_full();
-        let makes = self.files.makes_ehbp_keys;
+        let makes = self.files.load().makes_ehbp_keys;
         Purpose::ALL.into_iter().filter(move |purpose| *purpose != Purpose::Ehbp || !makes).filter_map(move |purpose| {
             let of_purpose = state.keys.iter().filter(|key| key.purpose() == purpose);
             let times = of_purpose.map(|key| key.times()).max_by_key(|times| times.published_until_ms)?;
@@ -256,7 +332,7 @@ impl LiveKeys {
                 );
             }
         }
-        if let Some((document, _)) = &self.state.load().signed
+        if let Some(document) = &self.state.load().signed
             && document.expires_ms.saturating_sub(now_ms) < NOTICE_MS_MAX
         {
             let expires = iso8601(document.expires_ms);
@@ -285,7 +361,7 @@ impl LiveKeys {
 impl std::fmt::Debug for LiveKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LiveKeys")
-            .field("files", &self.files)
+            .field("files", &self.files.load())
             .field("state", &self.state.load())
             .finish_non_exhaustive()
     }
@@ -296,21 +372,96 @@ fn versions(files: &OneShotFiles) -> Vec<Option<Version>> {
     [files.keys.as_ref()].into_iter().chain(psk).flatten().map(|path| version(path)).collect()
 }
 
+impl State {
+    fn has(&self, purpose: Purpose) -> bool {
+        self.keys.iter().any(|key| key.purpose() == purpose)
+    }
+
+    /// Builds the document of wire 4.
+    fn publish(&self, now_ms: u64) -> CurrentDocument {
+        let (document, changes) = match &self.signed {
+            Some(document) => (document.clone(), Vec::new()),
+            None => {
+                let keys = document_keys(self.keys.iter(), now_ms);
+                let expires_ms = keys.iter().map(|key| key.not_after_ms).max().unwrap_or(self.read_ms);
+                let of_use = self.keys.iter().filter(|key| key.purpose() == Purpose::Hpke).map(|key| key.times());
+                let changes = of_use.flat_map(|times| {
+                    [times.published_ms, times.preferred_ms, times.published_until_ms, times.accepted_until_ms]
+                });
+                (KeyDocument { issued_ms: self.read_ms, expires_ms, keys, root: None }, changes.collect())
+            }
+        };
+        let text: Bytes = document.encode().into();
+        CurrentDocument {
+            value: serde_json::from_slice(&text).ok(),
+            text,
+            from_ms: changes.iter().copied().filter(|at_ms| *at_ms <= now_ms).max().unwrap_or(0),
+            until_ms: changes.iter().copied().filter(|at_ms| *at_ms > now_ms).min().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Checks that a key which was in force stays what its claims were made for. Claims without a stamp end with their key, and have
+    /// its configuration in their scope.
+    ///
+    /// # Errors
+    /// A text that names the member of the key.
+    fn check_claims(&self, key: &Key, now_ms: u64) -> Result<(), String> {
+        let is_same = |known: &&Arc<Key>| known.config().public_key() == key.config().public_key();
+        let Some(known) = self.keys.iter().find(is_same) else { return Ok(()) };
+        if known.purpose() == Purpose::Hpke || known.times().condition(now_ms) == Condition::Future {
+            return Ok(());
+        }
+        let (end_ms, known_end_ms) = (key.times().accepted_until_ms, known.times().accepted_until_ms);
+        if end_ms > known_end_ms {
+            let (end, known_end) = (iso8601(end_ms), iso8601(known_end_ms));
+            return Err(format!(
+                "accepted_until: {end}, after the end in force, {known_end}, with which the claims of its requests end: they would be \
+                 accepted again. Add another key instead"
+            ));
+        }
+        if key.encoded() != known.encoded() {
+            return Err("suites: key_id and suites of a key in force must not change: its requests would be accepted \
+                        again. Add another key instead"
+                .into());
+        }
+        Ok(())
+    }
+}
+
+/// Reads all files, as a start does: a bad one is an error.
+fn read_all(
+    provider: &dyn AgreementProvider,
+    files: &OneShotFiles,
+    before: &State,
+    now_ms: u64,
+) -> Result<(State, Option<Psks>), Fault> {
+    let state = read_state(provider, files, before, now_ms)?;
+    let psks = files.psk.as_ref().map(|psk| Psks::read(provider, psk)).transpose();
+    Ok((state, psks.map_err(psk_fault)?))
+}
+
+fn psk_fault((setting, err): (&'static str, ConfigError)) -> Fault {
+    (format!("one_shot.psk.{setting}"), err.0)
+}
+
 fn read_state(
     provider: &dyn AgreementProvider,
     files: &OneShotFiles,
     before: &State,
     now_ms: u64,
-) -> Result<State, (String, String)> {
+) -> Result<State, Fault> {
     let at_keys = |what: String| ("one_shot.keys".to_owned(), what);
     let mut state = State { read_ms: now_ms, ..State::default() };
     if let Some(path) = &files.keys {
         let in_file = |what: String| at_keys(format!("{}: {what}", path.display()));
         let file = KeyFile::read(provider, path).map_err(|err| at_keys(err.0))?;
         file.check_leads(files.max_age_ms).map_err(in_file)?;
+        for (index, key) in file.keys().enumerate() {
+            before.check_claims(key, now_ms).map_err(|what| in_file(format!("keys[{index}].{what}")))?;
+        }
         state.keys = file.keys().cloned().collect();
-        state.signed = file.signed_document().map(|document| (document.clone(), document.encode().into()));
-        if let (Some((now, _)), Some((last, _))) = (&state.signed, &before.signed)
+        state.signed = file.signed_document().cloned();
+        if let (Some(now), Some(last)) = (&state.signed, &before.signed)
             && now.issued_ms < last.issued_ms
         {
             let (now, last) = (iso8601(now.issued_ms), iso8601(last.issued_ms));
@@ -333,11 +484,6 @@ fn read_state(
             state.keys.push(made_key(provider, now_ms).map_err(|err| ("one_shot".to_owned(), err.0))?);
         }
         state.keys.extend(made);
-    }
-    if let Some(psk) = &files.psk {
-        let psks = Psks::read(provider, psk);
-        let psks = psks.map_err(|(setting, err)| (format!("one_shot.psk.{setting}"), err.0))?;
-        state.psks = Some(Arc::new(psks));
     }
     Ok(state)
 }

@@ -18,5 +18,6 @@ pub use self::ehbp::{ClearRequests, EhbpPolicy};
 pub use self::exchange::OneShotPolicy;
 pub use self::file::KeyFile;
 pub use self::key::{Condition, Key, Purpose, Times, kem_name, parse_kem};
+pub(crate) use self::keys::Replacement;
 pub use self::keys::{LiveKeys, OneShotFiles, ShownKey};
 pub use self::psk::{Psk, PskFiles, Psks, issue_psk};

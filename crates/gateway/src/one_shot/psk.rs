@@ -44,17 +44,36 @@ pub struct Psks {
     revoked: HashSet<String>,
 }
 
+/// The setting below `one_shot.psk` of a bad file, and what is wrong with it; never its content.
+type PskFault = (&'static str, ConfigError);
+
 impl Psks {
-    /// Reads the files and draws a decoy.
+    /// Reads the files for the first time and draws a decoy.
     ///
     /// # Errors
     /// The setting below `one_shot.psk`, and what is wrong with its file; never its content.
-    pub(super) fn read(provider: &dyn Provider, files: &PskFiles) -> Result<Psks, (&'static str, ConfigError)> {
+    pub(super) fn read(provider: &dyn Provider, files: &PskFiles) -> Result<Psks, PskFault> {
         let master = read_master(&files.master).map_err(|err| ("master", err))?;
-        let revoked = files.revoked.as_deref().map(read_revoked).transpose().map_err(|err| ("revoked", err))?;
         let mut decoy = Zeroizing::new([0; KEY_LEN]);
         provider.fill_random(decoy.as_mut_slice()).map_err(|err| ("master", ConfigError(err.to_string())))?;
-        Ok(Psks { master, decoy, revoked: revoked.unwrap_or_default() })
+        let (revoked, fault) = revoked_of(files);
+        fault.map_or(Ok(Psks { master, decoy, revoked }), |err| Err(("revoked", err)))
+    }
+
+    /// Reads the files again. A bad master leaves the one in force. A bad list of revoked names adds its good lines to the names in
+    /// force, so that no name is accepted again by mistake.
+    pub(super) fn reread(&self, files: &PskFiles) -> (Psks, Vec<PskFault>) {
+        let mut faults = Vec::new();
+        let master = read_master(&files.master).unwrap_or_else(|err| {
+            faults.push(("master", err));
+            self.master.clone()
+        });
+        let (mut revoked, fault) = revoked_of(files);
+        if let Some(err) = fault {
+            faults.push(("revoked", err));
+            revoked.extend(self.revoked.iter().cloned());
+        }
+        (Psks { master, decoy: self.decoy.clone(), revoked }, faults)
     }
 
     /// Derives the key of a name.
@@ -116,17 +135,33 @@ fn read_master(path: &Path) -> Result<Zeroizing<[u8; KEY_LEN]>, ConfigError> {
     master.map_err(|_| ConfigError(format!("{}: expected {KEY_LEN} bytes in base64", path.display())))
 }
 
-/// Reads a list of names, one a line. Empty lines and those that begin with `#` and a blank are skipped.
-fn read_revoked(path: &Path) -> Result<HashSet<String>, ConfigError> {
-    let text = read_bounded(path, REVOKED_LEN_MAX)?;
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
-    let names = lines.filter(|(_, name)| !name.is_empty() && *name != "#" && !name.starts_with("# "));
-    let checked = names.map(|(line, name)| {
-        let wrong =
-            || ConfigError(format!("{}:{line}: expected the name of a pre-shared key, {NAMES}", path.display()));
-        is_psk_id(name).then(|| name.to_owned()).ok_or_else(wrong)
-    });
-    checked.collect()
+/// Reads the revoked names, and returns what is wrong with their file, if anything.
+fn revoked_of(files: &PskFiles) -> (HashSet<String>, Option<ConfigError>) {
+    let Some(path) = &files.revoked else { return (HashSet::new(), None) };
+    match read_bounded(path, REVOKED_LEN_MAX) {
+        Ok(text) => parse_revoked(path, &text),
+        Err(err) => (HashSet::new(), Some(err)),
+    }
+}
+
+/// Parses a list of names, one a line, each with a comment behind it or none: a blank, `#` and text. Empty lines and those that are `#` or
+/// begin with `#` and a blank are skipped. Returns the names of the good lines, and the first bad line as an error.
+fn parse_revoked(path: &Path, text: &str) -> (HashSet<String>, Option<ConfigError>) {
+    let (mut names, mut fault) = (HashSet::new(), None);
+    for (index, line) in text.lines().enumerate() {
+        let (name, rest) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
+        if name.is_empty() || name == "#" {
+            continue;
+        }
+        let is_commented = rest.is_empty() || rest.trim_start().starts_with('#');
+        if is_commented && is_psk_id(name) {
+            names.insert(name.to_owned());
+        } else if fault.is_none() {
+            let (path, line) = (path.display(), index + 1);
+            fault = Some(ConfigError(format!("{path}:{line}: expected the name of a pre-shared key, {NAMES}")));
+        }
+    }
+    (names, fault)
 }
 
 #[cfg(test)]
@@ -181,5 +216,27 @@ mod tests {
         std::fs::write(files.revoked.as_ref().unwrap(), "a\nb c\n").unwrap();
         let (setting, err) = Psks::read(default_provider(), &files).unwrap_err();
         assert!(setting == "revoked" && err.0.contains("revoked:2:"), "{err}");
+    }
+
+    #[test]
+    fn what_is_good_of_changed_files_applies_and_no_name_comes_back_by_a_bad_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = PskFiles { master: folder.path().join("master"), revoked: Some(folder.path().join("revoked")) };
+        let revoke = |list: &str| std::fs::write(files.revoked.as_ref().unwrap(), list).unwrap();
+        std::fs::write(&files.master, base64::encode(&[7; 32])).unwrap();
+        revoke("a # left the company\n#b\n");
+        let psks = Psks::read(default_provider(), &files).unwrap();
+        assert_eq!(["a", "#b", "c"].map(|id| psks.is_accepted(id)), [false, false, true]);
+        std::fs::write(&files.master, "!").unwrap();
+        revoke("c\nd e\nf\n");
+        let (psks, faults) = psks.reread(&files);
+        assert_eq!(["a", "c", "d", "f"].map(|id| psks.is_accepted(id)), [false, false, true, false]);
+        assert_eq!(faults.iter().map(|(setting, _)| *setting).collect::<Vec<_>>(), ["master", "revoked"]);
+        assert!(faults[1].1.0.contains("revoked:2:"), "{faults:?}");
+        std::fs::write(&files.master, base64::encode(&[8; 32])).unwrap();
+        revoke("a\n");
+        let (psks, faults) = psks.reread(&files);
+        assert!(faults.is_empty() && psks.is_accepted("c") && !psks.is_accepted("a"));
+        assert_eq!(*psks.master, [8; 32]);
     }
 }

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use sealway_exchange::OneShotKeys;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::hpke::Kem;
@@ -131,7 +132,7 @@ fn a_key_is_published_before_it_is_preferred_and_accepted_after_it_was_published
     let mut text: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     text["keys"][1]["preferred"] = text["keys"][1]["published"].clone();
     std::fs::write(&path, text.to_string()).unwrap();
-    assert!(keys.reload(NOW_MS).unwrap_err().1.contains("keys[1].preferred: 0 s after published"));
+    assert!(keys.reload(NOW_MS)[0].1.contains("keys[1].preferred: 0 s after published"));
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn a_bad_file_leaves_the_keys_in_force_and_a_good_one_replaces_them() {
     std::fs::write(&path, "{").unwrap();
     keys.reload_if_changed(NOW_MS);
     assert_eq!(names(), [first.name()]);
-    assert!(keys.reload(NOW_MS).unwrap_err().1.contains("keys.json: line 1"));
+    assert!(keys.reload(NOW_MS)[0].1.contains("keys.json: line 1"));
     let second = add(&mut file, Purpose::Ehbp, Kem::X25519, NOW_MS);
     file.replace(&path).unwrap();
     keys.reload_if_changed(NOW_MS);
@@ -180,6 +181,20 @@ fn a_retired_key_is_published_no_longer_and_the_last_one_needs_force() {
 }
 
 #[test]
+fn a_file_loads_whose_last_key_was_retired_before_it_was_preferred() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let mut file = KeyFile::default();
+    let first = add(&mut file, Purpose::Ohttp, Kem::X25519, NOW_MS - DAY_MS);
+    let second = add(&mut file, Purpose::Ohttp, Kem::X25519, NOW_MS - 1);
+    file.retire(default_provider(), second.name(), (NOW_MS, DAY_MS), NOW_MS, false).unwrap();
+    file.create(&path).unwrap();
+    let keys = live(&path);
+    assert_eq!(keys.preferred(Purpose::Ohttp, NOW_MS).unwrap().name(), first.name());
+    assert!(keys.by_key_id(second.config().key_id(), NOW_MS).is_some());
+}
+
+#[test]
 fn a_signed_document_is_published_unchanged_and_an_earlier_one_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.json");
@@ -209,10 +224,10 @@ fn a_signed_document_is_published_unchanged_and_an_earlier_one_is_rejected() {
     file.sign(provider, &root, NOW_MS + 1000, NOW_MS + 90 * DAY_MS).unwrap();
     let old = std::fs::read(&path).unwrap();
     file.replace(&path).unwrap();
-    keys.reload(NOW_MS).unwrap();
+    assert!(keys.reload(NOW_MS).is_empty());
     assert_ne!(keys.hpke_document(NOW_MS), text);
     std::fs::write(&path, old).unwrap();
-    assert!(keys.reload(NOW_MS).unwrap_err().1.contains("before the one in force"));
+    assert!(keys.reload(NOW_MS)[0].1.contains("before the one in force"));
 }
 
 #[test]
@@ -268,4 +283,129 @@ fn keys_that_are_made_here_end_and_have_a_successor_while_a_file_may_have_none()
     file.create(&path).unwrap();
     let err = LiveKeys::load(default_provider(), files(&path, true), NOW_MS).unwrap_err();
     assert!(err.0 == "one_shot.keys" && err.1.contains("memory"), "{err:?}");
+}
+
+#[test]
+fn a_second_change_of_a_file_that_was_read_before_the_first_is_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let mut file = KeyFile::default();
+    add(&mut file, Purpose::Ehbp, Kem::X25519, NOW_MS);
+    file.create(&path).unwrap();
+    let [mut one, mut other] = [0; 2].map(|_| KeyFile::read(default_provider(), &path).unwrap());
+    let added = add(&mut one, Purpose::Ehbp, Kem::X25519, NOW_MS);
+    add(&mut other, Purpose::Ehbp, Kem::X25519, NOW_MS);
+    one.replace(&path).unwrap();
+    let err = other.replace(&path).unwrap_err().0;
+    assert!(err.contains("keys.json: it has changed since it was read"), "{err}");
+    assert!(KeyFile::read(default_provider(), &path).unwrap().keys().any(|key| key.name() == added.name()));
+}
+
+/// Keys in force with a key of use hpke and pre-shared keys of a master, and their settings.
+fn with_psks(folder: &Path) -> (LiveKeys, OneShotFiles, PskFiles) {
+    let mut file = KeyFile::default();
+    add(&mut file, Purpose::Hpke, Kem::X25519, NOW_MS);
+    file.create(&folder.join("keys.json")).unwrap();
+    let psk = PskFiles { master: folder.join("master"), revoked: Some(folder.join("revoked.txt")) };
+    std::fs::write(&psk.master, base64::encode(&[7; 32])).unwrap();
+    std::fs::write(folder.join("revoked.txt"), "").unwrap();
+    let files = OneShotFiles { psk: Some(psk.clone()), ..files(&folder.join("keys.json"), false) };
+    (LiveKeys::load(default_provider(), files.clone(), NOW_MS).unwrap(), files, psk)
+}
+
+#[test]
+fn a_bad_key_file_does_not_keep_a_name_from_being_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keys, _, _) = with_psks(folder.path());
+    let key = keys.psk("alice").unwrap();
+    assert!(keys.is_psk_accepted("alice", &key));
+    std::fs::write(folder.path().join("keys.json"), "{").unwrap();
+    std::fs::write(folder.path().join("revoked.txt"), "alice # lost her laptop\nb c\n").unwrap();
+    let faults = keys.reload(NOW_MS);
+    let settings: Vec<_> = faults.iter().map(|(setting, _)| setting.as_str()).collect();
+    assert_eq!(settings, ["one_shot.keys", "one_shot.psk.revoked"]);
+    assert!(!keys.is_psk_accepted("alice", &key) && keys.has(Purpose::Hpke));
+}
+
+#[test]
+fn a_pre_shared_key_of_the_master_before_is_accepted_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keys, _, psk) = with_psks(folder.path());
+    let key = keys.psk("alice").unwrap();
+    std::fs::write(&psk.master, base64::encode(&[8; 32])).unwrap();
+    assert!(keys.reload(NOW_MS).is_empty());
+    assert!(!keys.is_psk_accepted("alice", &key));
+    assert!(keys.is_psk_accepted("alice", &keys.psk("alice").unwrap()));
+}
+
+#[test]
+fn other_settings_change_the_keys_that_requests_in_flight_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keys, files, psk) = with_psks(folder.path());
+    let key = keys.psk("alice").unwrap();
+    let list = folder.path().join("other.txt");
+    let other = OneShotFiles {
+        psk: Some(PskFiles { revoked: Some(list.clone()), ..psk }),
+        max_age_ms: 2 * HOUR_MS,
+        ..files.clone()
+    };
+    assert_eq!(keys.prepare(other.clone(), NOW_MS).err().unwrap().0, "one_shot.psk.revoked");
+    std::fs::write(&list, "bob\n").unwrap();
+    let next = keys.prepare(other.clone(), NOW_MS).unwrap();
+    assert!(next.has(Purpose::Hpke) && *keys.files() == files);
+    next.apply();
+    assert!(*keys.files() == other && keys.is_psk_accepted("alice", &key));
+    std::fs::write(&list, "bob\nalice\n").unwrap();
+    keys.reload_if_changed(NOW_MS);
+    assert!(!keys.is_psk_accepted("alice", &key));
+}
+
+#[test]
+fn a_key_whose_claims_end_with_it_cannot_be_made_to_live_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let mut file = KeyFile::default();
+    for purpose in [Purpose::Ohttp, Purpose::Ehbp, Purpose::Hpke] {
+        add(&mut file, purpose, Kem::X25519, NOW_MS);
+    }
+    file.create(&path).unwrap();
+    let keys = live(&path);
+    let text: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let later = json!("2026-12-20T00:00:00.000Z");
+    let end_ms = keys.by_key_id(0, NOW_MS).unwrap().times().accepted_until_ms;
+    // Also once the key is over: its claims are gone by then.
+    for (index, member, value, at_ms, expected) in [
+        (0, "accepted_until", &later, NOW_MS, "keys.json: keys[0].accepted_until: 2026-12-20"),
+        (1, "accepted_until", &later, end_ms, "keys.json: keys[1].accepted_until: 2026-12-20"),
+        (0, "suites", &json!(["aes-256-gcm"]), NOW_MS, "keys.json: keys[0].suites: "),
+        (0, "key_id", &json!(9), NOW_MS, "keys.json: keys[0].suites: key_id"),
+    ] {
+        let mut changed = text.clone();
+        changed["keys"][index][member] = value.clone();
+        std::fs::write(&path, changed.to_string()).unwrap();
+        let faults = keys.reload(at_ms);
+        assert!(faults.len() == 1 && faults[0].1.contains(expected), "{faults:?}");
+    }
+    let mut changed = text;
+    changed["keys"][2]["accepted_until"] = later;
+    std::fs::write(&path, changed.to_string()).unwrap();
+    assert!(keys.reload(NOW_MS).is_empty(), "the claims of wire 4 end with their stamps");
+}
+
+#[test]
+fn the_key_document_is_built_once_until_a_key_changes_its_condition() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let mut file = KeyFile::default();
+    let first = add(&mut file, Purpose::Hpke, Kem::X25519, NOW_MS);
+    let second = add(&mut file, Purpose::Hpke, Kem::X25519, NOW_MS + 6 * DAY_MS);
+    file.create(&path).unwrap();
+    let keys = live(&path);
+    let at = |at_ms: u64| (keys.published(at_ms), keys.published(at_ms).value.clone().unwrap());
+    let (one, value) = at(NOW_MS);
+    assert!(std::sync::Arc::ptr_eq(&one, &keys.published(second.times().published_ms - 1)));
+    assert_eq!(value, serde_json::from_slice::<Value>(&keys.hpke_document(NOW_MS)).unwrap());
+    let (last, value) = at(first.times().accepted_until_ms);
+    assert!(!std::sync::Arc::ptr_eq(&one, &last) && value["keys"].as_array().unwrap().len() == 1);
+    assert_eq!(keys.document(NOW_MS), one.value, "an earlier time has its own document");
 }

@@ -1,13 +1,13 @@
 //! Certificates in use: checked each second, reloaded when their files change, reported with their dates.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sealway_runtime::tls;
 use sealway_runtime::tls::{CertificateStatus, TlsError};
 use serde::Serialize;
 
-use super::Server;
+use super::{Inner, Server};
 
 /// Interval of checks for changed files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -83,22 +83,10 @@ impl Server {
         shown.chain(asked).collect()
     }
 
-    /// Checks the files each second until stopping begins.
-    pub(super) async fn watch_files(self) {
-        let mut tick = tokio::time::interval(LOOK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = tick.tick() => {}
-                () = self.0.shutdown.begun() => return,
-            }
-            let server = self.clone();
-            // Reading waits a little if a key does not fit its certificate yet.
-            if tokio::task::spawn_blocking(move || server.look_at_files()).await.is_err() {
-                tracing::error!("watching certificate files failed: they are read on reload only");
-                return;
-            }
-        }
+    /// Checks the files each second, also while draining: a key that is retired or revoked ends requests in flight. Draining does not
+    /// wait for the task, which ends with the server.
+    pub(super) fn watch_files(&self) {
+        tokio::spawn(watch_files(Arc::downgrade(&self.0)));
     }
 
     /// Reloads changed files. It blocks, and may wait a little.
@@ -120,6 +108,20 @@ impl Server {
         one_shot.warn_of_ends(now_ms);
         one_shot.set_gauges();
         authority.set_one_shot_keys_end(one_shot.earliest_end_ms());
+    }
+}
+
+async fn watch_files(server: Weak<Inner>) {
+    let mut tick = tokio::time::interval(LOOK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(server) = server.upgrade().map(Server) else { return };
+        // Reading waits a little if a key does not fit its certificate yet.
+        if tokio::task::spawn_blocking(move || server.look_at_files()).await.is_err() {
+            tracing::error!("watching certificate files failed: they are read on reload only");
+            return;
+        }
     }
 }
 

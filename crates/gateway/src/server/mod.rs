@@ -144,7 +144,7 @@ impl Server {
             expiry: Mutex::default(),
             drain_asked: CancellationToken::new(),
         }));
-        shutdown.spawn(server.clone().watch_files());
+        server.watch_files();
         Ok(server)
     }
 

@@ -64,14 +64,14 @@ pub(crate) fn session(
     now_ms: u64,
 ) -> Result<Arc<Session>, Error> {
     let (id, subject) = (id_of(key.hash()), prefix.psk_id.as_deref());
-    let psk = subject.zip(psk).map(|(id, key)| Psk { key, id: id.as_bytes() });
-    if psk.is_some() != subject.is_some() {
+    let hpke_psk = subject.zip(psk).map(|(id, key)| Psk { key, id: id.as_bytes() });
+    if hpke_psk.is_some() != subject.is_some() {
         return Err(Error::Unsealable);
     }
     let name = id.as_str().trim_start_matches("S-");
     let info = info(name, subject.unwrap_or_default());
     let suite = suite(key.private().public_key().kem());
-    let context = setup_receiver(provider, suite, key.private(), &prefix.enc, info.as_bytes(), psk);
+    let context = setup_receiver(provider, suite, key.private(), &prefix.enc, info.as_bytes(), hpke_psk);
     let keys = keys(provider, &context.map_err(opening_error)?)?;
     let record = SessionRecord {
         id,
@@ -83,7 +83,7 @@ pub(crate) fn session(
         lineage: None,
         created_ms: now_ms,
         expires_ms: key.not_after_ms(),
-        key: SessionKey::from_bytes([0; KEY_LEN]),
+        key: SessionKey::from_bytes(subject.and(psk).copied().unwrap_or([0; KEY_LEN])),
     };
     Ok(Arc::new(Session::of_request(record, keys)))
 }

@@ -29,7 +29,7 @@ impl SessionKey {
         Ok(SessionKey(provider.hkdf_sha256(z, id.as_str().as_bytes(), info)?))
     }
 
-    /// Returns the bytes, only for wrapping at rest and for the guarded key endpoint.
+    /// Returns the bytes, only for wrapping at rest, for the guarded key endpoint, and to compare a pre-shared key of wire 4.
     pub fn expose(&self) -> &[u8; KEY_LEN] {
         &self.0
     }

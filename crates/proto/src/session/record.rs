@@ -139,7 +139,7 @@ impl Session {
         Ok(Session { record, keys })
     }
 
-    /// Creates the session of one request on wire 4, which no store has. `record.key` stays unused.
+    /// Creates the session of one request on wire 4, which no store has. `record.key` is its pre-shared key, or zeros.
     #[cfg(feature = "one-shot")]
     pub(crate) fn of_request(record: SessionRecord, keys: native::schedule::Keys) -> Self {
         Session { record, keys: SessionKeys::Native(keys) }

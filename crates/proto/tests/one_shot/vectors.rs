@@ -100,7 +100,7 @@ fn request(v: &OneShotRequest) {
         assert_eq!((claim.0, sealed), (v.claim.key_hex.array(), v.claim.sealed));
         let stamp_ms = opened.claim().stamp_ms();
         assert_eq!(stamp_ms, v.claim.stamp_ms);
-        let claim = opened.claim().clone();
+        let claim = *opened.claim();
         let plain = release(opened);
         let readmitted = readmit(Some(plain.reply.session()), &claim, v.now_ms, &policy(v.window_ms)).unwrap();
         assert_eq!(readmitted.expires_ms(), v.claim.expires_ms);
@@ -138,7 +138,7 @@ fn request_refused(v: &OneShotRequestRefused) -> &'static str {
         Ok(opened) => opened,
         Err(rejection) => return rejection.refusal.class(),
     };
-    let claim = opened.claim().clone();
+    let claim = *opened.claim();
     let plain = release(opened);
     match readmit(Some(plain.reply.session()), &claim, v.now_ms, &policy(v.window_ms)) {
         Err(error) => error.code(),
