@@ -330,11 +330,13 @@ impl Exchange<'_> {
         let (now_ms, provider) = (self.authority.now_ms(), self.authority.provider());
         let enc = request.enc();
         let claim = match inner.date_ms {
-            Some(date_ms) => Claim::of_key_stamped(provider, key.hash(), enc, date_ms, now_ms, self.authority.replay()),
+            Some(date_ms) => {
+                Claim::of_key_stamped(provider, key.key_hash(), enc, date_ms, now_ms, self.authority.replay())
+            }
             None => {
                 let times = key.times();
                 let life = (times.published_ms, times.accepted_until_ms);
-                Claim::of_key(provider, key.hash(), enc, life, now_ms)
+                Claim::of_key(provider, key.key_hash(), enc, life, now_ms)
             }
         };
         let claim = claim.map_err(|_| if inner.date_ms.is_some() { Rejection::DATE } else { Rejection::KEY })?;
