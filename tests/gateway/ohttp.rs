@@ -319,6 +319,26 @@ fn what_is_wrong_within_is_told_within_and_no_service_is_asked() {
 }
 
 #[test]
+fn an_answer_that_no_message_can_have_is_told_within() {
+    let folder = tempfile::tempdir().unwrap();
+    make_keys(folder.path(), &["x25519"]);
+    let service = Upstream::serve(|head: &RequestHead, connection| {
+        connection.write(match head.method_and_target().1 {
+            "/status" => b"HTTP/1.1 799 Own\r\nContent-Length: 0\r\n\r\n",
+            _ => b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf",
+        })?;
+        Ok(Vec::new())
+    });
+    let service = service.unwrap();
+    let server = Launch::new(BINARY, &config(&service, "")).folder(folder.path()).start().unwrap();
+    let setup = Setup { server, service, _folder: folder };
+    for path in ["/status", "/unframed"] {
+        let (outer, inner) = setup.ask(&setup.keys(), &message(["GET", "https", "api.example", path], &[], b""));
+        assert_eq!((outer.status, status(&inner.unwrap())), (200, 502), "{path}");
+    }
+}
+
+#[test]
 fn a_request_is_served_once_with_and_without_a_date() {
     let setup = Setup::new(&["x25519"], "");
     let list = setup.keys();

@@ -170,11 +170,16 @@ fn a_stream_that_breaks_a_rule_is_never_a_whole_request_for_the_service() {
 
 #[test]
 fn an_answer_that_the_service_breaks_off_has_no_last_chunk() {
+    for answer in ["Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "Connection: close\r\n\r\nhalf"] {
+        assert_broken_off(answer);
+    }
+}
+
+fn assert_broken_off(answer: &'static str) {
     let folder = tempfile::tempdir().unwrap();
     make_keys(folder.path(), &["x25519"]);
-    let service = Upstream::answering(|_: &RequestHead, _: &[u8]| {
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n".to_vec()
-    });
+    let service =
+        Upstream::answering(move |_: &RequestHead, _: &[u8]| format!("HTTP/1.1 200 OK\r\n{answer}").into_bytes());
     let service = service.unwrap();
     let server = Launch::new(BINARY, &config(&service, "")).folder(folder.path()).start().unwrap();
     let list = Request::get("/ohttp-keys").send(server.address()).unwrap().body;

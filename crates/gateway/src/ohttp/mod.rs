@@ -43,7 +43,7 @@ use crate::config::RequestLimits;
 use crate::one_shot::{Document, Key, LiveKeys, kem_name};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route};
 use crate::uploads::{Upload, begin as begin_upload};
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, break_off_unframed};
 
 /// The path at which clients look for a gateway (RFC 9540 section 4).
 const WELL_KNOWN_PATH: &str = "/.well-known/ohttp-gateway";
@@ -381,7 +381,10 @@ impl Exchange<'_> {
 async fn ask(forward: &Forward, request: Request<Body>) -> Result<Response<Body>, Rejection> {
     let answer = forward.upstream.call(request).await.map_err(|err| unanswered(&err))?;
     // Nothing of the request switches a connection.
-    if answer.status() == StatusCode::SWITCHING_PROTOCOLS { Err(Rejection::ANSWER) } else { Ok(answer) }
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Rejection::ANSWER);
+    }
+    Ok(break_off_unframed(answer))
 }
 
 fn unanswered(err: &UpstreamError) -> Rejection {

@@ -43,7 +43,7 @@ use crate::mle::{WIRE, is_compressed, of_body};
 use crate::route::Forward;
 use crate::sealed::SealedBody;
 use crate::uploads::{Upload, begin};
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, break_off_unframed};
 
 /// The header of a request that is sealed on another wire.
 const SEAL: &str = "x-seal";
@@ -296,7 +296,7 @@ impl Exchange<'_> {
             // client would not know.
             return Err(UpstreamError::Unreachable("its answer is compressed, though nothing asked for that".into()));
         }
-        Ok(answer)
+        Ok(break_off_unframed(answer))
     }
 
     fn count(&self, key: &Key) {
