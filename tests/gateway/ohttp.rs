@@ -319,7 +319,7 @@ fn what_is_wrong_within_is_told_within_and_no_service_is_asked() {
 }
 
 #[test]
-fn an_answer_that_no_message_can_have_is_told_within() {
+fn an_answer_that_no_message_can_have_becomes_a_502_within() {
     let folder = tempfile::tempdir().unwrap();
     make_keys(folder.path(), &["x25519"]);
     let service = Upstream::serve(|head: &RequestHead, connection| {
