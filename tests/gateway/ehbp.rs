@@ -323,6 +323,17 @@ fn a_route_passes_in_the_clear_what_it_says_and_nothing_else() {
 }
 
 #[test]
+fn a_request_without_a_body_opens_no_tunnel_in_clear() {
+    let setup = Setup::new();
+    for (path, expected) in [("/bodyless/x", None), ("/pass/x", Some("websocket"))] {
+        let request = Request::get(path).set("Connection", "Upgrade").set("Upgrade", "websocket");
+        assert_eq!(setup.send(&request).status, 200, "{path}");
+        let (head, _) = setup.service.next().unwrap();
+        assert_eq!(head.header("upgrade"), expected, "{path}");
+    }
+}
+
+#[test]
 fn a_replay_is_rejected_under_seal_also_by_a_process_that_starts_again() {
     let mut setup = Setup::new();
     let sealed = setup.seal(&[PLAIN]);

@@ -142,7 +142,7 @@ fn the_published_client_reaches_a_target_with_each_key() {
     let kems: Vec<_> = each.iter().map(|config| u16::from_be_bytes([config[3], config[4]])).collect();
     assert_eq!(kems, [0x0020, 0x0010, 0x647a], "a client that takes the last gets the hybrid");
     for list in each.iter().chain([&list]) {
-        let head = [("accept", &b"text/plain"[..]), ("x-seal", b"4"), ("x-forwarded-for", b"192.0.2.1"), ("via", b"x")];
+        let head = [("accept", &b"text/plain"[..]), ("x-kid", b"k"), ("x-forwarded-for", b"192.0.2.1"), ("via", b"x")];
         let control = ["POST", "https", "API.example:443", "/pay?x=1"];
         let (outer, inner) = setup.ask(list, &message(control, &head, b"content"));
         let inner = inner.unwrap();
@@ -152,7 +152,7 @@ fn the_published_client_reaches_a_target_with_each_key() {
         assert_eq!(field(&inner, "x-host"), "api.example");
         let (head, _) = setup.service.next().unwrap();
         for name in
-            ["x-seal", "x-forwarded-for", "x-forwarded-host", "forwarded", "via", "traceparent", "x-sealway-subject"]
+            ["x-kid", "x-forwarded-for", "x-forwarded-host", "forwarded", "via", "traceparent", "x-sealway-subject"]
         {
             assert_eq!(head.header(name), None, "{name}");
         }
@@ -271,6 +271,10 @@ fn what_is_wrong_within_is_told_within_and_no_service_is_asked() {
         (GET, &[("date", b"yesterday")], 400),
         (GET, &[("date", b"Sun, 06 Nov 1994 08:49:37 GMT")], 400),
         (GET, &[("content-type", b"message/ohttp-req")], 403),
+        (GET, &[("x-seal", b"4")], 403),
+        (GET, &[("x_seal", b"4")], 403),
+        (GET, &[("ehbp-encapsulated-key", b"00")], 403),
+        (GET, &[("ehbp_response-nonce", b"00")], 403),
         (GET, &many, 431),
     ];
     for (control, headers, expected) in cases {
@@ -298,17 +302,39 @@ fn what_is_wrong_within_is_told_within_and_no_service_is_asked() {
     let now = http_date(SystemClock.now_ms());
     for (control, headers) in [
         (GET, &[("connection", &b"x-a"[..]), ("x-a", b"1"), ("transfer-encoding", b"gzip"), ("upgrade", b"h2c")][..]),
+        (GET, &[("transfer_encoding", b"chunked"), ("content_length", b"7"), ("x_kid", b"k")]),
         (GET, &[("HOST", b"API.example:443"), ("Date", now.as_bytes())]),
         (["OPTIONS", "https", "api.example", "*"], &[]),
     ] {
         let (_, inner) = setup.ask(&list, &message(control, headers, b""));
         assert_eq!(status(&inner.unwrap()), 201, "{control:?} {headers:?}");
         let (head, _) = setup.service.next().unwrap();
-        assert!(["x-a", "transfer-encoding", "upgrade"].iter().all(|name| head.header(name).is_none()));
+        let removed = ["x-a", "transfer-encoding", "transfer_encoding", "content_length", "x_kid", "upgrade"];
+        assert!(removed.iter().all(|name| head.header(name).is_none()));
     }
     for padding in [1, 1000] {
         let padded = [message(GET, &[], b""), vec![0; padding]].concat();
         assert_eq!(status(&setup.ask(&list, &padded).1.unwrap()), 201);
+    }
+}
+
+#[test]
+fn an_answer_that_no_message_can_have_becomes_a_502_within() {
+    let folder = tempfile::tempdir().unwrap();
+    make_keys(folder.path(), &["x25519"]);
+    let service = Upstream::serve(|head: &RequestHead, connection| {
+        connection.write(match head.method_and_target().1 {
+            "/status" => b"HTTP/1.1 799 Own\r\nContent-Length: 0\r\n\r\n",
+            _ => b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf",
+        })?;
+        Ok(Vec::new())
+    });
+    let service = service.unwrap();
+    let server = Launch::new(BINARY, &config(&service, "")).folder(folder.path()).start().unwrap();
+    let setup = Setup { server, service, _folder: folder };
+    for path in ["/status", "/unframed"] {
+        let (outer, inner) = setup.ask(&setup.keys(), &message(["GET", "https", "api.example", path], &[], b""));
+        assert_eq!((outer.status, status(&inner.unwrap())), (200, 502), "{path}");
     }
 }
 

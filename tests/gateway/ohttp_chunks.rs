@@ -127,6 +127,8 @@ fn a_stream_that_breaks_a_rule_is_never_a_whole_request_for_the_service() {
     let whole = message(POST, &[], b"content");
     let (head, rest) = whole.split_at(whole.len() - 8);
     let long = vec![7; (1 << 14) + 1];
+    // Trailers end a request as HTTP frames it.
+    let trailed = [&whole[..whole.len() - 1], b"\x04\x01a\x01b"].concat();
     let mut cases: Vec<(Client, Vec<usize>)> = Vec::new();
     for chunks in [
         &[(head, false, false), (rest, false, false)][..],
@@ -137,6 +139,8 @@ fn a_stream_that_breaks_a_rule_is_never_a_whole_request_for_the_service() {
         &[(head, false, false), (&rest[..3], true, true)],
         &[(b"", false, false), (&whole, true, true)],
         &[(&whole, true, false)],
+        &[(&trailed, false, false)],
+        &[(&trailed, false, false), (b"", false, true)],
     ] {
         let client = Client::new(&list, chunks);
         let all = (0..client.parts.len()).collect();
@@ -160,15 +164,22 @@ fn a_stream_that_breaks_a_rule_is_never_a_whole_request_for_the_service() {
     assert!(setup.service.is_untouched(), "a broken request was whole for the service");
     let good = Client::new(&list, &[(head, false, false), (rest, true, true)]);
     assert_eq!(status(&good.message(&good.post(&setup, &good.parts))), 201);
+    let good = Client::new(&list, &[(&trailed, false, false), (b"", true, true)]);
+    assert_eq!(status(&good.message(&good.post(&setup, &good.parts))), 201);
 }
 
 #[test]
 fn an_answer_that_the_service_breaks_off_has_no_last_chunk() {
+    for answer in ["Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "Connection: close\r\n\r\nhalf"] {
+        assert_broken_off(answer);
+    }
+}
+
+fn assert_broken_off(answer: &'static str) {
     let folder = tempfile::tempdir().unwrap();
     make_keys(folder.path(), &["x25519"]);
-    let service = Upstream::answering(|_: &RequestHead, _: &[u8]| {
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n".to_vec()
-    });
+    let service =
+        Upstream::answering(move |_: &RequestHead, _: &[u8]| format!("HTTP/1.1 200 OK\r\n{answer}").into_bytes());
     let service = service.unwrap();
     let server = Launch::new(BINARY, &config(&service, "")).folder(folder.path()).start().unwrap();
     let list = Request::get("/ohttp-keys").send(server.address()).unwrap().body;

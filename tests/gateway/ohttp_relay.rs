@@ -1,10 +1,11 @@
 //! A relay of Oblivious HTTP before a gateway, and before servers that answer what a relay must not pass on.
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sealway_testkit::process::{Launch, Server};
-use sealway_testkit::raw_http::Request;
+use sealway_testkit::raw_http::{Connection, Request};
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
@@ -18,6 +19,7 @@ access_log: {{ file: access.log, fields: [time, peer, client, user_agent, route,
 routes:
   - {{ match: {{ path: /relay }}, upstream: gateway, ohttp: {{ role: relay, gateway_path: /gateway }}{more} }}
 upstreams: {{ gateway: {{ servers: ['http://{gateway}'] }} }}
+cors: {{ origins: ['*'] }}
 sessions: {{ store: 'memory:' }}
 "
     );
@@ -42,6 +44,7 @@ fn talkative(body: Vec<u8>) -> Request {
         ("X-Unknown", "1"),
         ("Accept-Language", "de"),
         ("traceparent", "00-1-2-3"),
+        ("Origin", "https://shop.example"),
     ];
     headers.iter().fold(request, |request, (name, value)| request.set(name, *value))
 }
@@ -74,14 +77,18 @@ fn lines_of(path: &Path) -> String {
 
 #[test]
 fn the_gateway_receives_nothing_of_the_client_but_the_message() {
-    let gateway = Upstream::answering(|_: &RequestHead, _: &[u8]| {
-        answer("200 OK", &[("Content-Type", "message/ohttp-res"), ("Set-Cookie", "a=b"), ("Server", "x")], b"sealed")
-    });
+    let headers = "Content-Type: message/ohttp-res\r\nSet-Cookie: a=b\r\nServer: x\r\nIncremental: ?1;of=me\r\nServer-Timing: a;dur=1";
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\n{headers}\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nsealed\r\n0\r\nX-Behind: 1\r\n\r\n"
+    );
+    let gateway = Upstream::answering(move |_: &RequestHead, _: &[u8]| answer.clone().into_bytes());
     let gateway = gateway.unwrap();
     let relay = relay(&gateway.address.to_string(), "");
     let passed = talkative(b"message".to_vec()).send(relay.address()).unwrap();
     assert_eq!((passed.status, passed.text()), (200, "sealed".into()));
-    assert_eq!((passed.header("set-cookie"), passed.header("server")), (None, None));
+    for name in ["set-cookie", "server", "incremental", "server-timing", "access-control-allow-origin", "vary"] {
+        assert_eq!(passed.header(name), None, "{name}");
+    }
     let (head, body) = gateway.next().unwrap();
     assert_eq!((head.method_and_target(), &body[..]), (("POST", "/gateway"), &b"message"[..]));
     for name in [
@@ -100,7 +107,37 @@ fn the_gateway_receives_nothing_of_the_client_but_the_message() {
     ] {
         assert_eq!(head.header(name), None, "{name}");
     }
-    assert_eq!((head.header("content-type"), head.header("incremental")), (Some("message/ohttp-req"), Some("?0")));
+    assert_eq!((head.header("content-type"), head.header("incremental")), (Some("message/ohttp-req"), None));
+    let plain = Request::post("/relay", b"message").set("Content-Type", "message/ohttp-req").set("Incremental", "?1");
+    assert_eq!(plain.send(relay.address()).unwrap().status, 200);
+    assert_eq!(gateway.next().unwrap().0.header("incremental"), Some("?1"));
+}
+
+#[test]
+fn trailers_of_a_message_pass_in_neither_direction() {
+    let (seen, heads) = std::sync::mpsc::channel();
+    let gateway = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = gateway.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut stream, _) = gateway.accept().unwrap();
+        let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+        while !bytes.ends_with(b"\r\n0\r\n\r\n") && !bytes.ends_with(b"ehind: 1\r\n\r\n") {
+            let len = stream.read(&mut part).unwrap();
+            bytes.extend_from_slice(&part[..len]);
+        }
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: message/ohttp-res\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(format!("{head}6\r\nsealed\r\n0\r\nX-Behind: 1\r\n\r\n").as_bytes()).unwrap();
+        seen.send(String::from_utf8(bytes).unwrap()).unwrap();
+    });
+    let relay = relay(&address, "");
+    let mut connection = Connection::open(relay.address()).unwrap();
+    let head = "POST /relay HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: message/ohttp-req\r\nTransfer-Encoding: chunked\r\n\r\n";
+    connection.write(format!("{head}7\r\nmessage\r\n0\r\nX-Behind: 1\r\n\r\n").as_bytes()).unwrap();
+    let answered = connection.read_to_end().unwrap();
+    let answered = String::from_utf8(answered).unwrap();
+    assert!(answered.contains("sealed") && !answered.to_lowercase().contains("x-behind"), "{answered}");
+    let received = heads.recv().unwrap();
+    assert!(received.contains("message") && !received.to_lowercase().contains("x-behind"), "{received}");
 }
 
 #[test]

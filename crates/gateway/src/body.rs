@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -154,6 +154,44 @@ where
                 deadline.as_mut().poll(cx).map(|()| Some(Err(BodyRefusal::TooSlow.into())))
             }
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A body whose bytes take room as they arrive.
+struct HeldBody {
+    inner: Body,
+    room: Arc<Mutex<Share>>,
+}
+
+/// Makes the bytes of a body take room as they arrive, for a reader that holds all of them. Without room the body ends with
+/// [`BodyRefusal::NoRoom`].
+pub(crate) fn held_in(
+    inner: Body,
+    room: Arc<Mutex<Share>>,
+) -> impl HttpBody<Data = Bytes, Error = BodyRefusal> + Unpin {
+    HeldBody { inner, room }
+}
+
+impl HttpBody for HeldBody {
+    type Data = Bytes;
+    type Error = BodyRefusal;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let frame = frame.map(|frame| frame.map_err(|err| refusal_behind(&*err).unwrap_or(BodyRefusal::Broken)));
+        let len = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        if len > 0 && !self.room.lock().grow(len as u64) {
+            return Poll::Ready(Some(Err(BodyRefusal::NoRoom)));
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

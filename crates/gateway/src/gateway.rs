@@ -177,8 +177,10 @@ impl Gateway {
                 Selection::None | Selection::Disguised => entry.routed("none", ""),
             }
         }
-        let origin = self.cors.allowed_origin(&parts.headers);
-        let preflight = is_preflight(&parts.method, &parts.headers);
+        // An answer of Oblivious HTTP has nothing beside its message: no origin of a client, and no time of a step.
+        let is_oblivious = matches!(&found, Selection::Route(_, route) if route.is_oblivious());
+        let origin = self.cors.allowed_origin(&parts.headers).filter(|_| !is_oblivious);
+        let preflight = !is_oblivious && is_preflight(&parts.method, &parts.headers);
         let peer = parts.extensions.get::<Origin>().map(|origin| origin.peer);
         let (mut response, metrics) = match found {
             Selection::Route(index, route) => {
@@ -224,7 +226,9 @@ impl Gateway {
         }
         self.cors.apply(origin, response.headers_mut());
         let took = timing.elapsed();
-        if let Ok(value) = HeaderValue::try_from(timing.header(took)) {
+        if let Ok(value) = HeaderValue::try_from(timing.header(took))
+            && !is_oblivious
+        {
             response.headers_mut().append(SERVER_TIMING, value);
         }
         metrics.record(response.status(), took);
@@ -283,9 +287,7 @@ impl Gateway {
             }
             Action::Standalone(standalone) => Box::pin(self.stand_alone(*standalone, route, &parts, body)).await,
             Action::Keys(document) => document.answer(&self.one_shot, &parts.method, self.authority.now_ms()),
-            Action::Forward(_) | Action::Sessions | Action::Ohttp(_) | Action::OhttpRelay(_)
-                if parts.method == Method::OPTIONS =>
-            {
+            Action::Forward(_) | Action::Sessions if parts.method == Method::OPTIONS => {
                 Box::pin(discard(body)).await;
                 self.cors.preflight(self.cors.allowed_origin(&parts.headers).is_some())
             }

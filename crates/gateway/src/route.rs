@@ -305,7 +305,12 @@ impl Matcher {
 }
 
 impl Route {
-    /// Returns the largest body that the route holds in memory, in bytes.
+    /// Returns whether the route serves Oblivious HTTP, as a gateway or as a relay.
+    pub(crate) fn is_oblivious(&self) -> bool {
+        matches!(self.action, Action::Ohttp(_) | Action::OhttpRelay(_))
+    }
+
+    /// Returns the most bytes of one request that the route holds in memory, with its answer where it holds that too.
     pub(crate) fn held_max(&self) -> usize {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,

@@ -169,7 +169,13 @@ impl Frames {
             }
             self.used += LEN_LEN + frame_len;
             if frame_len > 0 {
-                return Ok(Some(ciphertext.to_vec()));
+                let ciphertext = ciphertext.to_vec();
+                // One long frame must not leave a long buffer for all that follow.
+                if self.used > self.buffer.capacity() / 2 {
+                    self.buffer = self.buffer.get(self.used..).unwrap_or_default().to_vec();
+                    self.used = 0;
+                }
+                return Ok(Some(ciphertext));
             }
         }
     }

@@ -6,14 +6,18 @@ use http::uri::PathAndQuery;
 use http::{Method, Request};
 use sealway_exchange::headers::{of_hop, remove_where};
 use sealway_proto::bhttp::{Control, Field, Head};
-use sealway_proto::wire::header::SEALING;
-use sealway_proto::wire::stripped::crosses_from_within;
+use sealway_proto::ehbp::{ENCAPSULATED_KEY, RESPONSE_NONCE};
+use sealway_proto::wire::header::{SEALING, X_SEAL};
+use sealway_proto::wire::stripped::{crosses_from_within, is_alike};
 use sealway_runtime::clock::parse_http_date;
 
 use super::rejection::Rejection;
 use super::target::{Authority, Targets};
 use crate::route::Forward;
 use crate::upstream::PreservedHost;
+
+/// Headers of a message that is sealed again.
+const OF_SEALS: [&str; 3] = [X_SEAL, ENCAPSULATED_KEY, RESPONSE_NONCE];
 
 /// A request within that may be forwarded.
 pub(super) struct Inner<'a> {
@@ -48,7 +52,8 @@ impl<'a> Inner<'a> {
         let is_nested = |value: &HeaderValue| {
             value.as_bytes().get(..14).is_some_and(|begin| begin.eq_ignore_ascii_case(b"message/ohttp-"))
         };
-        if headers.get_all(CONTENT_TYPE).iter().any(is_nested) {
+        let is_sealed = headers.keys().any(|name| OF_SEALS.iter().any(|known| is_alike(known, name.as_str())));
+        if is_sealed || headers.get_all(CONTENT_TYPE).iter().any(is_nested) {
             return Err(Rejection::TARGET);
         }
         let date_ms = date_of(&headers)?;
@@ -84,13 +89,15 @@ pub(super) fn trailers_of(fields: &[Field]) -> Result<HeaderMap, Rejection> {
     Ok(trailers)
 }
 
-/// Removes what concerns one hop, states an origin or belongs to a seal of our own wires.
+/// Removes what concerns one hop, states an origin or belongs to a seal, in each spelling that a service may read as such.
 fn to_service(headers: &mut HeaderMap) {
     let is_of_hop = of_hop(headers);
     remove_where(headers, |name| {
+        let hyphened = HeaderName::from_bytes(name.as_str().replace('_', "-").as_bytes());
+        let is_of_seal = SEALING.iter().chain(&OF_SEALS).any(|known| is_alike(known, name.as_str()));
         is_of_hop(name)
-            || *name == CONTENT_LENGTH
-            || SEALING.contains(&name.as_str())
+            || hyphened.is_ok_and(|name| is_of_hop(&name) || name == CONTENT_LENGTH)
+            || is_of_seal
             || !crosses_from_within(name.as_str())
     });
 }

@@ -29,21 +29,21 @@ use sealway_proto::ohttp::{Form, Header, KEYS_TYPE, OhttpError, Request as Encap
 use sealway_proto::routes::Pattern;
 use sealway_proto::session::Claim;
 use sealway_runtime::http::share::Share;
-use sealway_runtime::http::{Body, Origin, RequestBody, discard, full, read_body};
+use sealway_runtime::http::{Body, BodyRefusal, Origin, RequestBody, discard, full, read_body};
 use sealway_sessions::Authority;
 
 use self::inner::Inner;
 use self::rejection::Rejection;
 pub(crate) use self::relay::{Relay, RelayPolicy};
-use self::seal::Sealer;
+use self::seal::{AnswerStream, Sealer, whole_message};
 use self::stream::{Content, Piece, Stream, rejection, rejection_behind};
 pub(crate) use self::target::{Authority as Target, Targets};
-use crate::body::{barred, keeping};
+use crate::body::{barred, held_in, keeping};
 use crate::config::RequestLimits;
 use crate::one_shot::{Document, Key, LiveKeys, kem_name};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route};
 use crate::uploads::{Upload, begin as begin_upload};
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, break_off_unframed};
 
 /// The path at which clients look for a gateway (RFC 9540 section 4).
 const WELL_KNOWN_PATH: &str = "/.well-known/ohttp-gateway";
@@ -87,9 +87,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Returns the largest body that the route holds in memory, in bytes.
+    /// Returns the most bytes that the route holds in memory for one exchange: a whole request and its answer.
     pub(crate) fn held_max(&self) -> usize {
-        self.policy.request_max + OVERHEAD
+        self.policy.request_max + OVERHEAD + self.policy.answer_max
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) async fn call(
     let answer = match form_of(&parts, gateway.policy.takes_chunks) {
         Ok(Form::Whole) => {
             let room = Arc::new(Mutex::new(room));
-            let answer = exchange.whole(body.held_in(room.clone())).await;
+            let answer = exchange.whole(body.held_in(room.clone()), &room).await;
             answer.map(|answer| answer.map(|body| keeping(body, room)))
         }
         Ok(Form::Chunked) => exchange.chunked(body, room).await,
@@ -173,22 +173,24 @@ fn form_of(parts: &Parts, takes_chunks: bool) -> Result<Form, Rejection> {
 
 impl Exchange<'_> {
     /// Answers a request that is opened whole before any of it is used.
-    async fn whole(&self, body: RequestBody) -> Result<Response<Body>, Rejection> {
-        let read = read_body(body, self.gateway.held_max(), self.limits.body_time).await;
-        let bytes = read.map_err(|refusal| Rejection::of_status(UpstreamError::RequestBody(refusal).status()))?;
+    async fn whole(&self, body: RequestBody, room: &Arc<Mutex<Share>>) -> Result<Response<Body>, Rejection> {
+        let read = read_body(body, self.gateway.policy.request_max + OVERHEAD, self.limits.body_time).await;
+        let mut bytes = read.map_err(|refusal| Rejection::of_status(UpstreamError::RequestBody(refusal).status()))?;
         let mut rest = &*bytes;
         let (header, key) = self.key(&mut rest)?;
         let (enc, sealed) = rest.split_at_checked(header.enc_len().map_err(rejection)?).ok_or(Rejection::CUT)?;
         let request = self.begin(Form::Whole, &header, &key, enc)?;
-        let stream = Stream::whole(request, sealed.to_vec(), self.gateway.policy.request_max as u64);
+        let at = bytes.len() - sealed.len();
+        bytes.drain(..at);
+        let stream = Stream::whole(request, bytes, self.gateway.policy.request_max as u64);
         let mut stream = stream.inspect_err(|_| self.count_open(&key, "rejected"))?;
         self.count_open(&key, "ok");
         let sealer = self.sealer(&stream)?;
         let answer = match self.read_whole(&mut stream).await {
-            Ok((head, content)) => self.ask_whole(head, content, stream.request(), &key).await,
+            Ok(message) => self.ask_whole(message, stream.request(), &key, room).await,
             Err(rejection) => Err(rejection),
         };
-        sealer.whole(self.or_problem(answer))
+        sealer.whole(self.or_problem(answer.and_then(whole_message))?)
     }
 
     /// Answers a request whose chunks are opened as they arrive. A failure before the head is known is answered outside.
@@ -229,7 +231,7 @@ impl Exchange<'_> {
                 // The answer to a malformed message is for its sender alone.
                 if rejection.is_of_message() {
                     rejection.report(self.route);
-                    return self.sealer(&stream)?.whole(rejection.problem(self.authority.now_ms()));
+                    return self.sealer(&stream)?.whole(whole_message(rejection.problem(self.authority.now_ms()))?);
                 }
                 return Err(rejection);
             }
@@ -237,12 +239,12 @@ impl Exchange<'_> {
         };
         self.count_open(&key, "ok");
         let sealer = self.sealer(&stream)?;
-        match self.ask_stream(head, stream, room, &key).await {
+        match self.ask_stream(head, stream, room, &key).await.and_then(AnswerStream::begin) {
             Ok(answer) => {
                 is_answered.store(true, Ordering::Relaxed);
                 sealer.stream(answer)
             }
-            Err(rejection) => sealer.whole(self.or_problem(Err(rejection))),
+            Err(rejection) => sealer.whole(self.or_problem(Err(rejection))?),
         }
     }
 
@@ -277,31 +279,38 @@ impl Exchange<'_> {
     }
 
     /// Reads a message that is here whole.
-    async fn read_whole(&self, stream: &mut Stream) -> Result<(Head, Vec<u8>), Rejection> {
-        let (mut head, mut content) = (None, Vec::new());
+    async fn read_whole(&self, stream: &mut Stream) -> Result<(Head, Bytes), Rejection> {
+        let (mut head, mut first, mut rest) = (None, Bytes::new(), Vec::new());
         while let Some(piece) = stream.next().await {
             match piece.map_err(|err| rejection_behind(&*err))? {
                 Piece::Head(read) => head = Some(read),
-                Piece::Content(read) => content.extend_from_slice(&read),
+                // All of most messages: it is not copied.
+                Piece::Content(read) if first.is_empty() => first = read,
+                Piece::Content(read) => rest.extend_from_slice(&read),
                 // Upstreams get trailers from streams alone.
                 Piece::Trailers(_) => {}
             }
         }
+        let content = if rest.is_empty() { first } else { [&*first, &rest].concat().into() };
         head.map(|head| (head, content)).ok_or(Rejection::CUT)
     }
 
     async fn ask_whole(
         &self,
-        head: Head,
-        content: Vec<u8>,
+        (head, content): (Head, Bytes),
         request: &Encapsulated,
         key: &Key,
+        room: &Arc<Mutex<Share>>,
     ) -> Result<Response<Bytes>, Rejection> {
         let inner = self.admit(head, request, key).await?;
         let answer = ask(inner.forward, Request::from_parts(inner.parts, full(content))).await?;
         let (parts, body) = answer.into_parts();
         let time = inner.forward.upstream.response_time();
-        let body = read_body(body, self.gateway.policy.answer_max, time).await.map_err(|_| Rejection::ANSWER)?;
+        let body = read_body(held_in(body, room.clone()), self.gateway.policy.answer_max, time).await;
+        let body = body.map_err(|refusal| match refusal {
+            BodyRefusal::NoRoom => Rejection::of_status(StatusCode::SERVICE_UNAVAILABLE),
+            _ => Rejection::ANSWER,
+        })?;
         Ok(Response::from_parts(parts, body.into()))
     }
 
@@ -330,11 +339,13 @@ impl Exchange<'_> {
         let (now_ms, provider) = (self.authority.now_ms(), self.authority.provider());
         let enc = request.enc();
         let claim = match inner.date_ms {
-            Some(date_ms) => Claim::of_key_stamped(provider, key.hash(), enc, date_ms, now_ms, self.authority.replay()),
+            Some(date_ms) => {
+                Claim::of_key_stamped(provider, key.key_hash(), enc, date_ms, now_ms, self.authority.replay())
+            }
             None => {
                 let times = key.times();
                 let life = (times.published_ms, times.accepted_until_ms);
-                Claim::of_key(provider, key.hash(), enc, life, now_ms)
+                Claim::of_key(provider, key.key_hash(), enc, life, now_ms)
             }
         };
         let claim = claim.map_err(|_| if inner.date_ms.is_some() { Rejection::DATE } else { Rejection::KEY })?;
@@ -357,11 +368,11 @@ impl Exchange<'_> {
         Ok(inner)
     }
 
-    /// Returns an answer for the inside: that of the service, or the problem.
-    fn or_problem(&self, answer: Result<Response<Bytes>, Rejection>) -> Response<Bytes> {
-        answer.unwrap_or_else(|rejection| {
+    /// Returns a message for the inside: that of the service, or the problem.
+    fn or_problem(&self, message: Result<Vec<u8>, Rejection>) -> Result<Vec<u8>, Rejection> {
+        message.or_else(|rejection| {
             rejection.report(self.route);
-            rejection.problem(self.authority.now_ms())
+            whole_message(rejection.problem(self.authority.now_ms()))
         })
     }
 }
@@ -370,7 +381,10 @@ impl Exchange<'_> {
 async fn ask(forward: &Forward, request: Request<Body>) -> Result<Response<Body>, Rejection> {
     let answer = forward.upstream.call(request).await.map_err(|err| unanswered(&err))?;
     // Nothing of the request switches a connection.
-    if answer.status() == StatusCode::SWITCHING_PROTOCOLS { Err(Rejection::ANSWER) } else { Ok(answer) }
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Rejection::ANSWER);
+    }
+    Ok(break_off_unframed(answer))
 }
 
 fn unanswered(err: &UpstreamError) -> Rejection {

@@ -1,17 +1,21 @@
 //! The role of a relay: one path to one gateway (RFC 9458 section 6.2). It passes on the message, its media type, its length and
-//! `Incremental`, and nothing else; it adds nothing.
+//! `Incremental: ?1`, and nothing else, not even trailers; it adds nothing.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
-use hyper::body::Body as HttpBody;
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use metrics::counter;
 use sealway_proto::ohttp::Form;
 use sealway_runtime::http::share::Share;
-use sealway_runtime::http::{Body, Origin, RequestBody, discard};
+use sealway_runtime::http::{Body, BodyError, Origin, RequestBody, discard};
 
 use super::form_of;
 use super::rejection::Rejection;
@@ -23,7 +27,9 @@ use crate::uploads::{Upload, begin as begin_upload};
 use crate::upstream::UpstreamError;
 
 /// Headers of an answer that pass.
-const OF_ANSWER: [HeaderName; 4] = [CONTENT_TYPE, CACHE_CONTROL, RETRY_AFTER, INCREMENTAL];
+const OF_ANSWER: [HeaderName; 3] = [CONTENT_TYPE, CACHE_CONTROL, RETRY_AFTER];
+/// The one value of `Incremental` that passes.
+const YES: HeaderValue = HeaderValue::from_static("?1");
 
 /// The settings of a route with the role of a relay.
 #[derive(Clone, Debug)]
@@ -74,7 +80,8 @@ impl Relay {
         };
         let is_answered = Arc::<AtomicBool>::default();
         let bounds = limits.of_body(&self.forward.policy, &is_answered);
-        let body = bounded(body, StreamLimits { len_max: self.policy.message_max, ..bounds });
+        let body =
+            MessageBody(bounded(body, StreamLimits { len_max: self.policy.message_max, ..bounds })).boxed_unsync();
         let upload = Upload {
             forward: &self.forward,
             origin: parts.extensions.get::<Origin>(),
@@ -86,10 +93,10 @@ impl Relay {
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.policy.gateway_path.clone();
-        let media_type = http::HeaderValue::from_static(form.request_type());
+        let media_type = HeaderValue::from_static(form.request_type());
         request.headers_mut().insert(CONTENT_TYPE, media_type);
-        if let Some(incremental) = parts.headers.get(INCREMENTAL) {
-            request.headers_mut().insert(INCREMENTAL, incremental.clone());
+        if is_incremental(&parts.headers) {
+            request.headers_mut().insert(INCREMENTAL, YES);
         }
         let answer = self.forward.upstream.call(request).await.map_err(unanswered)?;
         is_answered.store(true, Ordering::Relaxed);
@@ -114,9 +121,39 @@ impl Relay {
             return Err(Rejection::ANSWER);
         }
         let passed = OF_ANSWER.into_iter().filter_map(|name| Some((name.clone(), parts.headers.get(name)?.clone())));
+        let is_incremental = is_incremental(&parts.headers);
         parts.headers = passed.collect::<HeaderMap>();
+        if is_incremental {
+            parts.headers.insert(INCREMENTAL, YES);
+        }
         parts.extensions.clear();
         let bounds = StreamLimits { len_max: max, idle: limits.body_idle, time: None, rate: None };
-        Ok(Response::from_parts(parts, bounded(body, bounds)))
+        Ok(Response::from_parts(parts, MessageBody(bounded(body, bounds)).boxed_unsync()))
+    }
+}
+
+/// Returns whether a message asks to be passed on as it arrives. Any other value could tell two clients apart.
+fn is_incremental(headers: &HeaderMap) -> bool {
+    headers.get(INCREMENTAL).is_some_and(|value| value == YES)
+}
+
+/// The body of a message without its trailers, which could name a client.
+struct MessageBody(Body);
+
+impl HttpBody for MessageBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = ready!(Pin::new(&mut self.0).poll_frame(cx));
+        Poll::Ready(frame.filter(|frame| !frame.as_ref().is_ok_and(Frame::is_trailers)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
     }
 }

@@ -28,14 +28,42 @@ pub(super) struct Sealer {
     pub(super) padding: usize,
 }
 
+/// Writes an answer that is here whole as a message.
+///
+/// # Errors
+/// [`Rejection::ANSWER`] for a head that a message cannot have, such as a status over 599.
+pub(super) fn whole_message(answer: Response<Bytes>) -> Result<Vec<u8>, Rejection> {
+    let (parts, content) = answer.into_parts();
+    let (mut writer, mut message) = (Writer::known(content.len() as u64), Vec::new());
+    let written = writer.head(&mut message, &head_of(&parts)?);
+    let written = written.and_then(|()| writer.content(&mut message, &content));
+    written.and_then(|()| writer.end(&mut message, &[])).map_err(|_| Rejection::ANSWER)?;
+    Ok(message)
+}
+
+/// A message that has begun with the head of an answer; its body follows as it arrives.
+pub(super) struct AnswerStream {
+    writer: Writer,
+    message: Vec<u8>,
+    body: Body,
+}
+
+impl AnswerStream {
+    /// Writes the head of an answer.
+    ///
+    /// # Errors
+    /// [`Rejection::ANSWER`] for a head that a message cannot have.
+    pub(super) fn begin(answer: Response<Body>) -> Result<AnswerStream, Rejection> {
+        let (parts, body) = answer.into_parts();
+        let (mut writer, mut message) = (Writer::indeterminate(), Vec::new());
+        writer.head(&mut message, &head_of(&parts)?).map_err(|_| Rejection::ANSWER)?;
+        Ok(AnswerStream { writer, message, body })
+    }
+}
+
 impl Sealer {
-    /// Seals an answer that is here whole, in either form.
-    pub(super) fn whole(mut self, answer: Response<Bytes>) -> Result<Response<Body>, Rejection> {
-        let (parts, content) = answer.into_parts();
-        let (mut writer, mut message) = (Writer::known(content.len() as u64), Vec::new());
-        let written = writer.head(&mut message, &head_of(&parts));
-        let written = written.and_then(|()| writer.content(&mut message, &content));
-        written.and_then(|()| writer.end(&mut message, &[])).map_err(|_| Rejection::ANSWER)?;
+    /// Seals a message that is here whole, in either form.
+    pub(super) fn whole(mut self, mut message: Vec<u8>) -> Result<Response<Body>, Rejection> {
         let len = padded_len(message.len(), self.padding);
         message.resize(len, 0);
         let mut sealed = Vec::with_capacity(len + 64);
@@ -44,10 +72,8 @@ impl Sealer {
     }
 
     /// Seals an answer as it arrives.
-    pub(super) fn stream(mut self, answer: Response<Body>) -> Result<Response<Body>, Rejection> {
-        let (parts, body) = answer.into_parts();
-        let (mut writer, mut message, mut sealed) = (Writer::indeterminate(), Vec::new(), Vec::new());
-        writer.head(&mut message, &head_of(&parts)).map_err(|_| Rejection::ANSWER)?;
+    pub(super) fn stream(mut self, answer: AnswerStream) -> Result<Response<Body>, Rejection> {
+        let (AnswerStream { writer, message, body }, mut sealed) = (answer, Vec::new());
         self.answer.seal(&mut sealed, &message, false).map_err(|_| Rejection::ANSWER)?;
         let (form, padding) = (self.form, self.padding);
         let first = Some(sealed.into());
@@ -62,10 +88,14 @@ fn padded_len(len: usize, padding: usize) -> usize {
     if padding == 0 { len } else { len.next_multiple_of(padding) }
 }
 
-fn head_of(parts: &Parts) -> Head {
+fn head_of(parts: &Parts) -> Result<Head, Rejection> {
+    // A status below 200 begins no answer.
+    if !(200..600).contains(&parts.status.as_u16()) {
+        return Err(Rejection::ANSWER);
+    }
     let mut headers = parts.headers.clone();
     remove_hop_by_hop(&mut headers);
-    Head { control: Control::Answer(parts.status.as_u16()), fields: fields_of(&headers) }
+    Ok(Head { control: Control::Answer(parts.status.as_u16()), fields: fields_of(&headers) })
 }
 
 /// Returns the answer outside. It says nothing about the answer within but its length.

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_proto::bhttp::{Event, Field, Head, Reader};
@@ -161,13 +162,15 @@ pub(super) struct Content {
     stream: Stream,
     /// A part that was read before the service was asked.
     first: Option<Piece>,
+    /// Trailers that wait for the end of the stream: for the service they are the end of a request that is whole.
+    trailers: Option<HeaderMap>,
 }
 
 impl Content {
     /// Returns the content that follows a head. One that is empty and whole is empty also for the service.
     pub(super) async fn begin(mut stream: Stream) -> Result<Body, BodyError> {
         match stream.next().await.transpose()? {
-            Some(first) => Ok(Content { stream, first: Some(first) }.boxed_unsync()),
+            Some(first) => Ok(Content { stream, first: Some(first), trailers: None }.boxed_unsync()),
             None => Ok(sealway_runtime::http::full(Bytes::new())),
         }
     }
@@ -178,19 +181,25 @@ impl HttpBody for Content {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let piece = match self.first.take() {
-            Some(first) => Some(Ok(first)),
-            None => ready!(self.stream.poll_next(cx)),
-        };
-        Poll::Ready(match piece {
-            Some(Ok(Piece::Content(content))) => Some(Ok(Frame::data(content))),
-            Some(Ok(Piece::Trailers(fields))) => {
-                Some(trailers_of(&fields).map(Frame::trailers).map_err(|rejection| StreamFault(rejection).into()))
-            }
-            // A reader reports one head.
-            Some(Ok(Piece::Head(_))) | None => None,
-            Some(Err(err)) => Some(Err(err)),
-        })
+        loop {
+            let piece = match self.first.take() {
+                Some(first) => Some(Ok(first)),
+                None => ready!(self.stream.poll_next(cx)),
+            };
+            return Poll::Ready(match piece {
+                Some(Ok(Piece::Content(content))) => Some(Ok(Frame::data(content))),
+                Some(Ok(Piece::Trailers(fields))) => match trailers_of(&fields) {
+                    Ok(trailers) => {
+                        self.trailers = Some(trailers);
+                        continue;
+                    }
+                    Err(rejection) => Some(Err(StreamFault(rejection).into())),
+                },
+                // A reader reports one head.
+                Some(Ok(Piece::Head(_))) | None => self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
+                Some(Err(err)) => Some(Err(err)),
+            });
+        }
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE, UPGRADE,
 };
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -43,7 +43,7 @@ use crate::mle::{WIRE, is_compressed, of_body};
 use crate::route::Forward;
 use crate::sealed::SealedBody;
 use crate::uploads::{Upload, begin};
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, break_off_unframed};
 
 /// The header of a request that is sealed on another wire.
 const SEAL: &str = "x-seal";
@@ -142,16 +142,21 @@ impl Exchange<'_> {
     /// Passes a request in clear, if the route does.
     async fn unsealed(
         &self,
-        parts: Parts,
+        mut parts: Parts,
         (body, room): (RequestBody, Share),
         timing: &mut ServerTiming,
     ) -> Response<Body> {
         let is_bodyless = body.is_end_stream() || body.size_hint().exact() == Some(0);
+        let is_extended = parts.extensions.get::<ExtendedConnect>().is_some();
         let passes = match self.forward.policy.ehbp.unsealed {
             ClearRequests::Refuse => false,
-            ClearRequests::Bodyless => is_bodyless,
+            ClearRequests::Bodyless => is_bodyless && !is_extended,
             ClearRequests::Pass => true,
         };
+        if self.forward.policy.ehbp.unsealed != ClearRequests::Pass {
+            // A tunnel behind a request without a body would carry any body in clear.
+            remove_where(&mut parts.headers, |name| *name == UPGRADE);
+        }
         if !passes {
             discard(body).await;
             return self.reject(&Fault::Unsealed);
@@ -291,7 +296,7 @@ impl Exchange<'_> {
             // client would not know.
             return Err(UpstreamError::Unreachable("its answer is compressed, though nothing asked for that".into()));
         }
-        Ok(answer)
+        Ok(break_off_unframed(answer))
     }
 
     fn count(&self, key: &Key) {

@@ -172,6 +172,7 @@ pub struct Key {
     config: KeyConfig,
     encoded: Bytes,
     hash: [u8; 32],
+    key_hash: [u8; 32],
     name: String,
     pub(super) times: Times,
 }
@@ -198,8 +199,8 @@ impl Key {
         let private = PrivateKey::from_bytes(provider, kem, seed).map_err(|err| format!("seed: {err}"))?;
         let config = KeyConfig::new(key_id, private.public_key().clone(), aeads);
         let config = config.map_err(|err| format!("suites: {err}"))?;
-        let (hash, name) = (config.hash(provider), config.name(provider));
-        Ok(Key { purpose, private, encoded: config.encode().into(), config, hash, name, times })
+        let (hash, key_hash, name) = (config.hash(provider), config.key_hash(provider), config.name(provider));
+        Ok(Key { purpose, private, encoded: config.encode().into(), config, hash, key_hash, name, times })
     }
 
     /// Returns the mode that the key is for.
@@ -222,9 +223,14 @@ impl Key {
         &self.encoded
     }
 
-    /// Returns SHA-256 of the key configuration: the scope of claims under the key.
+    /// Returns SHA-256 of the key configuration: the scope of claims under the key, but for Oblivious HTTP.
     pub fn hash(&self) -> &[u8; 32] {
         &self.hash
+    }
+
+    /// Returns SHA-256 of key id, KEM and public key: the scope of claims of Oblivious HTTP, which other suites leave as it is.
+    pub fn key_hash(&self) -> &[u8; 32] {
+        &self.key_hash
     }
 
     /// Returns the name: 32 hexadecimal digits, the first half of the hash. In wire 4 the kid is `hpke:` and the name.

@@ -22,6 +22,7 @@ use super::sending::Sending;
 use super::server::{InFlight, Link, Need, Server};
 use super::switch::Switch;
 use super::tunnel::UpstreamIo;
+use super::unframed::EndsWithConnection;
 use super::{PreservedHost, UpstreamError, UpstreamLimits};
 use sealway_exchange::headers;
 
@@ -217,7 +218,11 @@ impl Group {
         }
         exchange.check_first_chunk(&head)?;
         let body = exchange.into_body_of(&head, times.idle);
-        Ok(response_of(head.status, headers, body))
+        let mut response = response_of(head.status, headers, body);
+        if head.framing == Framing::Close {
+            response.extensions_mut().insert(EndsWithConnection);
+        }
+        Ok(response)
     }
 
     async fn exchange_h2(

@@ -17,6 +17,7 @@ mod sending;
 mod server;
 mod switch;
 mod tunnel;
+mod unframed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub use self::health::HealthSettings;
 use self::server::Server;
 pub use self::server::ServerStatus;
 pub use self::tunnel::{Tunnel, UpstreamIo};
+pub(crate) use self::unframed::break_off_unframed;
 use crate::demo::DemoService;
 
 /// Extension of a request whose `Host` goes to the server as it is, in place of the server's own.

@@ -182,9 +182,16 @@ impl KeyConfig {
         Ok(configs)
     }
 
-    /// Computes SHA-256 of the encoded configuration: the scope of the claims that are made under the key.
+    /// Computes SHA-256 of the encoded configuration: the scope of the claims that wire 4 makes under the key.
     pub fn hash(&self, provider: &dyn Provider) -> [u8; 32] {
         provider.sha256(&[&self.encode()])
+    }
+
+    /// Computes SHA-256 of key id, KEM and public key: the scope of claims of Oblivious HTTP. Other suites of the same key make no
+    /// other scope, in which a request could come a second time.
+    pub fn key_hash(&self, provider: &dyn Provider) -> [u8; 32] {
+        let kem = self.public_key.kem().id().to_be_bytes();
+        provider.sha256(&[&[self.key_id], &kem, self.public_key.as_bytes()])
     }
 
     /// Computes the key name: the first 16 bytes of the hash, in [`KEY_NAME_LEN`] lower-case hexadecimal digits.

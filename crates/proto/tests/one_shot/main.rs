@@ -54,6 +54,17 @@ fn key(kem: Kem, seed: u8) -> Arc<Key> {
     Arc::new(Key { private, config, hash, not_after_ms: NOW_MS + 1000 })
 }
 
+#[test]
+fn other_suites_of_a_key_leave_the_scope_of_its_claims_in_oblivious_http() {
+    let key = key(Kem::X25519, 1);
+    let scope = key.config.key_hash(provider());
+    let with = |key_id, aeads: &[Aead]| KeyConfig::new(key_id, key.config.public_key().clone(), aeads).unwrap();
+    let edited = with(1, &[Aead::Aes128Gcm, Aead::Aes256Gcm]);
+    assert_ne!(edited.hash(provider()), key.hash);
+    assert_eq!(edited.key_hash(provider()), scope);
+    assert_ne!(with(2, &[Aead::Aes256Gcm]).key_hash(provider()), scope);
+}
+
 fn sealed_at(
     key: &Key,
     psk: Option<ClientPsk<'_>>,

@@ -48,13 +48,15 @@ impl fmt::Display for Fault {
 pub(super) struct Ciphertexts {
     body: SealedBody,
     frames: Frames,
+    /// Bytes that arrived and whose room is not released.
+    held: u64,
     is_over: bool,
 }
 
 impl Ciphertexts {
     /// Reads frames of at most `plaintext_max` bytes of plaintext each.
     pub(super) fn new(body: SealedBody, plaintext_max: usize) -> Ciphertexts {
-        Ciphertexts { body, frames: Frames::new(plaintext_max), is_over: false }
+        Ciphertexts { body, frames: Frames::new(plaintext_max), held: 0, is_over: false }
     }
 
     /// Returns the next ciphertext; `None` at the end of the body.
@@ -72,7 +74,11 @@ impl Ciphertexts {
             }
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 // Trailers are not sealed, and dropped.
-                Some(Ok(frame)) => self.frames.push(frame.data_ref().map(|data| &**data).unwrap_or_default()),
+                Some(Ok(frame)) => {
+                    let data = frame.data_ref().map(|data| &**data).unwrap_or_default();
+                    self.frames.push(data);
+                    self.held += data.len() as u64;
+                }
                 Some(Err(err)) => {
                     let refusal = refusal_behind(&*err).unwrap_or(BodyRefusal::Broken);
                     return Poll::Ready(Err(Fault::Body(refusal)));
@@ -80,6 +86,13 @@ impl Ciphertexts {
                 None => self.is_over = true,
             }
         }
+    }
+
+    /// Releases the room of all bytes but those that wait for the end of their frame.
+    fn release(&mut self) {
+        let waiting = self.frames.held() as u64;
+        self.body.release(self.held.saturating_sub(waiting));
+        self.held = waiting;
     }
 
     /// Reads and drops the rest of a rejected body, so that its client can read the answer.
@@ -120,20 +133,19 @@ impl HttpBody for StreamedRequest {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
         loop {
-            let refusal = match ready!(this.ciphertexts.poll_next(cx)) {
+            let polled = this.ciphertexts.poll_next(cx);
+            // Also of the first frame, and of frames and lengths that carry nothing.
+            this.ciphertexts.release();
+            let refusal = match ready!(polled) {
                 Ok(None) => return Poll::Ready(None),
-                Ok(Some(mut ciphertext)) => {
-                    let len = ciphertext.len();
-                    this.ciphertexts.body.release(len as u64);
-                    match this.opener.open_next(&mut ciphertext).map(<[u8]>::len) {
-                        Ok(0) => continue,
-                        Ok(len) => {
-                            ciphertext.truncate(len);
-                            return Poll::Ready(Some(Ok(Frame::data(ciphertext.into()))));
-                        }
-                        Err(_) => BodyRefusal::Broken,
+                Ok(Some(mut ciphertext)) => match this.opener.open_next(&mut ciphertext).map(<[u8]>::len) {
+                    Ok(0) => continue,
+                    Ok(len) => {
+                        ciphertext.truncate(len);
+                        return Poll::Ready(Some(Ok(Frame::data(ciphertext.into()))));
                     }
-                }
+                    Err(_) => BodyRefusal::Broken,
+                },
                 Err(Fault::Body(refusal)) => refusal,
                 Err(Fault::Refused(EhbpError::FrameTooLong(_))) => BodyRefusal::TooLarge,
                 Err(Fault::Refused(_) | Fault::Unsealed) => BodyRefusal::Broken,
