@@ -150,7 +150,7 @@ fn a_sealed_problem_but_a_skew_that_proves_the_stamp_too_old_may_follow_a_copy_t
     let client = client("http://127.0.0.1:1");
     for method in [Method::POST, Method::GET] {
         let line = Line { method: &method, path: "/", headers: &HeaderMap::new() };
-        for code in SEALED {
+        for code in SEALED_PROBLEMS {
             let pending = client.0.begin(&config(1), &line, true).unwrap().pending;
             let Failure { err, remedy } = pending.problem(StatusCode::CONFLICT, Problem::new(code).encode().as_bytes());
             assert_eq!((err.code(), err.is_retryable(), remedy.is_some()), (code, false, false));
