@@ -228,6 +228,29 @@ fn a_request_is_served_once_also_after_a_restart() {
 }
 
 #[test]
+fn a_store_that_loses_its_claims_at_a_restart_is_an_error_at_the_start() {
+    let setup = setup(&["x25519"]);
+    let config = setup.config.replace("store: 'file:s.redb', allow_generated_kek: true", "store: 'memory:'");
+    let started = Launch::new(BINARY, &config).folder(setup.folder.path()).start();
+    let why = format!("{:#}", started.err().unwrap());
+    assert!(why.contains("routes[0].sealed: hpke needs a store that keeps claims over a restart"), "{why}");
+}
+
+#[test]
+fn a_seal_header_that_names_no_wire_is_unsealable_where_wire_4_is_served_alone() {
+    let setup = setup(&["x25519"]);
+    let sealed = ChangeableRequest::new(&setup.configs()[0], None, "/pay", now_ms());
+    let changed = ["5", "04"].map(|seal| sealed.request().set("x-seal", seal));
+    for request in changed.into_iter().chain([sealed.request().header("x-seal", "4")]) {
+        let answer = setup.send(request);
+        assert_eq!(answer.status, 400, "{}", answer.text());
+        assert!(answer.text().contains("\"code\":\"unsealable\""), "{}", answer.text());
+    }
+    assert_eq!(setup.send(sealed.request().set("x-seal", "3")).status, 403);
+    assert_eq!((setup.served(), setup.send(sealed.request()).status), (0, 200));
+}
+
+#[test]
 fn a_hundred_copies_at_one_moment_are_served_once() {
     let setup = setup(&["x25519"]);
     let sealed = ChangeableRequest::new(&setup.configs()[0], None, "/pay", now_ms());
