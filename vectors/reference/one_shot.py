@@ -81,12 +81,14 @@ def prefix(psk_id: str | None, enc: bytes) -> bytes:
 def read_prefix(one: hpke.Kem, data: bytes) -> tuple[str | None, bytes, bytes]:
     """psk_id (absent in mode 0), enc, and the stream behind."""
     if len(data) < 2:
-        raise Refused("unsealable")
+        raise Refused("stream_truncated")
     mode, length = data[0], data[1]
     psk_id, rest = data[2:2 + length], data[2 + length:]
-    if mode > 1 or (mode == 0 and length) or (mode == 1 and not PSK_ID.fullmatch(psk_id)):
+    if mode > 1 or (mode == 0 and length) or (mode == 1 and not 1 <= length <= 64):
         raise Refused("unsealable")
-    if len(psk_id) < length or len(rest) < one.enc_length:
+    if len(rest) < one.enc_length:
+        raise Refused("stream_truncated")
+    if mode == 1 and not PSK_ID.fullmatch(psk_id):
         raise Refused("unsealable")
     return psk_id.decode() if mode else None, rest[:one.enc_length], rest[one.enc_length:]
 

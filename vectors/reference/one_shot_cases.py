@@ -193,7 +193,8 @@ def requests_refused(add):
             "mode-255": b"\xff\0" + enc + stream, "base-with-psk-id": b"\0\1a" + enc + stream, "psk-without-id": b"\1\0" + enc + stream,
             "psk-id-65": b"\1\x41" + b"a" * 65 + enc + stream, "psk-id-space": b"\1\3a b" + enc + stream,
             "psk-id-high": b"\1\2\xc3\xa9" + enc + stream, "psk-id-cut": b"\1\x40team"}.items():
-        no(f"prefix-{name}", "Mode, psk_id and enc have one form.", "unsealable", body=data)
+        is_cut = name in ("empty", "mode-alone", "no-enc", "enc-cut", "psk-id-cut")
+        no(f"prefix-{name}", "Mode, psk_id and enc have one form.", "stream_truncated" if is_cut else "unsealable", body=data)
     no("mode-changed", "A request with a PSK, said to have none.", "unsealable", call=keyed, body=b"\0\0" + psk.enc + keyed.stream)
     no("mode-added", "A request without a PSK, said to have one.", "unsealable",
        body=one_shot.prefix(PSK_ID, enc) + stream)

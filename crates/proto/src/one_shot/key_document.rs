@@ -20,6 +20,8 @@ use crate::wire::base64;
 pub const KEY_DOCUMENT_PATH: &str = "/.well-known/sealway-hpke-keys";
 /// Prefix of the hash that a root signs, so that its signature is valid for nothing else.
 const ROOT_LABEL: &[u8] = b"sealway/4 keys";
+/// The suites of a key configuration on wire 4: one, HKDF-SHA256 with AES-256-GCM.
+const SUITE: [u8; 6] = [0, 4, 0, 1, 0, 2];
 
 /// A key configuration in a document, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,10 +154,14 @@ impl KeyDocument {
 fn parse_key(provider: &dyn AgreementProvider, key: &Value) -> Result<DocumentKey, Error> {
     let config = key.get("config").and_then(Value::as_str).ok_or(Error::FieldInvalid("config"))?;
     let config = base64::decode(config.as_bytes()).map_err(|_| Error::FieldInvalid("config"))?;
-    match KeyConfig::decode(provider, &config) {
-        Ok(known) if known.pairs().len() != 1 => return Err(Error::FieldInvalid("config")),
-        Ok(_) | Err(KeyConfigError::UnknownKem(_)) => {}
-        Err(_) => return Err(Error::FieldInvalid("config")),
+    let is_formed = match KeyConfig::decode(provider, &config) {
+        Ok(known) => known.pairs().len() == 1 && config.ends_with(&SUITE),
+        // A key of another KEM is skipped, but its one suite is that of wire 4.
+        Err(KeyConfigError::UnknownKem(_)) => config.len() > 3 + SUITE.len() && config.ends_with(&SUITE),
+        Err(_) => false,
+    };
+    if !is_formed {
+        return Err(Error::FieldInvalid("config"));
     }
     let key = DocumentKey {
         config,
@@ -192,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_document_is_read_as_it_was_written_and_in_use_between_its_times() {
-        let unknown = DocumentKey { config: vec![1, 0x99, 0x99, 7, 7], ..key(1) };
+        let unknown = DocumentKey { config: [&[1, 0x99, 0x99, 7, 7][..], &SUITE].concat(), ..key(1) };
         let whole = document(vec![key(1), unknown, key(2)]);
         assert_eq!(parse(&whole.encode()).unwrap(), whole);
         assert_eq!([0, 1, 4, 5].map(|now_ms| key(1).is_in_use(now_ms)), [false, true, true, false]);

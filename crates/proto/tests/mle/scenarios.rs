@@ -79,8 +79,8 @@ fn every_scenario_opens_or_is_refused_as_it_says() {
     }
     assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), opened + refused);
     assert!(opened >= 100 && refused >= 240, "{opened} open, {refused} are refused");
-    // A replay needs a store; a padding is of the field-level form, and a signature of requests around a token.
-    let elsewhere = [Class::Replayed, Class::Padding, Class::Signature];
+    // A replay needs a store; a padding is of the field-level form, signature and claims of what is signed around a token or in it.
+    let elsewhere = [Class::Replayed, Class::Padding, Class::Signature, Class::Claims];
     let due = Class::ALL.iter().filter(|class| !elsewhere.contains(class)).map(|class| class.as_str().to_owned());
     assert_eq!(classes, due.collect());
 }
