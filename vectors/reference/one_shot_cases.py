@@ -167,7 +167,7 @@ def requests_refused(add):
         slug, value = name.lower(), dict(map(tuple, headers))[name]
         no(f"{slug}-missing", f"{name} is not there.", "header_missing", [h for h in headers if h[0] != name])
         no(f"{slug}-repeated", f"{name} is there twice, even with one value.", "header_invalid", [*headers, [name, value]])
-    for value in ("3", "04", "4.0"):
+    for value in ("04", "4.0"):
         no(f"x-seal-{value}", "X-Seal is 4 and nothing else.", "header_invalid", swap(headers, "X-Seal", value))
     for name, value in {"bare": ONE.id, "session": "session:" + ONE.id, "upper": "hpke:" + "AB" * 16, "case": "HPKE:" + ONE.id,
                         "31": ONE.kid[:-1], "33": ONE.kid + "0"}.items():
