@@ -359,9 +359,7 @@ impl Connection {
         let line = self.line()?;
         let len = usize::from_str_radix(line.trim(), 16).with_context(|| format!("no chunk length: {line:?}"))?;
         let chunk = self.read_exactly(len)?;
-        // Trailers stand behind the last chunk.
-        while len == 0 && !self.line()?.is_empty() {}
-        ensure!(len == 0 || self.read_exactly(2)? == b"\r\n", "a chunk does not end where it says");
+        ensure!(self.read_exactly(2)? == b"\r\n", "a chunk does not end where it says");
         Ok(chunk)
     }
 

@@ -78,7 +78,8 @@ impl Upstream {
     /// If no port is free.
     pub fn answering(answer: impl Fn(&RequestHead, &[u8]) -> Vec<u8> + Send + Sync + 'static) -> anyhow::Result<Self> {
         Upstream::serve(move |received, connection| {
-            let body = connection.read_body(&received.headers, false)?;
+            // A service reads trailers over: with them a request is whole all the same.
+            let (body, _) = connection.read_body_and_trailers(&received.headers)?;
             connection.write(&answer(received, &body))?;
             Ok(body)
         })
