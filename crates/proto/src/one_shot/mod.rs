@@ -2,7 +2,7 @@
 //!
 //! * [`key_config`] — public keys and their suites, in the form of RFC 9458.
 //! * [`key_document`] — the keys that a service publishes, and the signature of a root over them.
-//! * [`prefix`] — the head of a stream on wire 4; [`setup`] — the secrets of a request, on both sides.
+//! * [`prefix`] — the head of a stream on wire 4; `setup` — the secrets of a request, on both sides.
 //! * [`client`] — seals a request and opens its answer. The server's side is a variant of [`crate::exchange`].
 
 pub mod client;
