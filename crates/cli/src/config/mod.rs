@@ -334,7 +334,9 @@ mod tests {
             let raw: RawServe = Layers::new().text::<RawServe>("t", &text).unwrap().extract().unwrap();
             resolve(&raw, None).unwrap();
         }
-        assert!(problems(&sample.replace(r#"sealed: "off""#, "sealed: on")).contains("required, optional or off"));
+        assert!(
+            problems(&sample.replace(r#"sealed: "off""#, "sealed: on")).contains("required, optional, hpke, ehbp, off")
+        );
     }
 
     fn problems(text: &str) -> String {

@@ -147,7 +147,8 @@ export const sealedProblem = (status: number, code: string, more: object = {}): 
 });
 
 export class Service {
-  readonly key: Key;
+  /** The key that opens; a test may set the next one. */
+  key: Key;
   readonly root: Signer;
   /** All requests that came: method and target. */
   readonly seen: string[] = [];
