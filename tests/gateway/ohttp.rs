@@ -421,7 +421,8 @@ fn a_configuration_that_would_open_to_the_wrong_side_is_an_error_that_names_its_
             "routes[0].ohttp.gateway_path: only role: relay takes this",
         ),
         ("upstreams:", relay, "routes[1].ohttp.role: "),
-        ("file:sessions.redb", "memory:", "routes[0].ohttp.date"),
+        // A key in a file outlives what the store forgets, with a time inside and without.
+        ("file:sessions.redb", "memory:", "routes[0].ohttp: role: gateway needs a store"),
         ("path: /gateway", "path: /ohttp-keys", "/ohttp-keys"),
     ] {
         assert!(good.contains(from), "{from}");
@@ -430,4 +431,8 @@ fn a_configuration_that_would_open_to_the_wrong_side_is_an_error_that_names_its_
         let error = format!("{:#}", started.err().unwrap_or_else(|| panic!("started with {to}")));
         assert!(error.contains(expected), "{to}: {error}");
     }
+    let dated = config(&service, ", date: required").replacen("file:sessions.redb", "memory:", 1);
+    let started = Launch::new(BINARY, &dated).folder(folder.path()).start();
+    let error = format!("{:#}", started.err().expect("a gateway starts that would serve copies after its next start"));
+    assert!(error.contains("routes[0].ohttp: role: gateway needs a store"), "{error}");
 }

@@ -6,6 +6,7 @@ use sealway_runtime::config::{Flag, Number, Problems};
 use serde::{Deserialize, Serialize};
 
 use super::RawUpstream;
+use super::one_shot::keeps_claims;
 use super::routes::{CheckedAction, RawRoute, SEALED_BODY_MAX, resolve_forward};
 use crate::ohttp::{DateRule, GatewayPolicy, RelayPolicy, Target};
 
@@ -179,12 +180,12 @@ pub(super) fn check_routes(routes: &[RawRoute], has_keys: bool, problems: &mut P
 /// # Errors
 /// A sentence with the setting of the route.
 pub(super) fn check_store(policy: &GatewayPolicy, kind: &str) -> Result<(), String> {
-    if policy.date == DateRule::Required || ["embedded", "postgres", "tiered"].contains(&kind) {
+    if keeps_claims(kind) {
         return Ok(());
     }
     Err(format!(
-        "routes[{}].ohttp.date: optional needs a store that keeps claims for days: sessions.store with file: or postgres:, and not {kind} \
-         alone. Or write date: required, if all clients send a Date inside",
+        "routes[{}].ohttp: role: gateway needs a store that keeps claims over a restart: sessions.store with file: or postgres:, and not \
+         {kind} alone",
         policy.route
     ))
 }

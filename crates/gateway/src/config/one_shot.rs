@@ -53,7 +53,8 @@ impl OneShotFiles {
     /// A sentence with the setting of a route whose claims the store may lose before its key is over.
     pub(super) fn over(&self, kind: &str, mut claims: impl Iterator<Item = String>) -> Result<OneShotFiles, String> {
         let makes_ehbp_keys = match (kind, claims.next()) {
-            ("embedded" | "postgres" | "tiered", _) | (_, None) => false,
+            (_, None) => false,
+            (kind, _) if keeps_claims(kind) => false,
             ("memory", Some(_)) => true,
             (kind, Some(setting)) => {
                 return Err(format!(
@@ -65,12 +66,17 @@ impl OneShotFiles {
     }
 }
 
+/// Returns whether a store of this kind keeps claims over a restart, which the keys of a file outlive.
+pub(super) fn keeps_claims(kind: &str) -> bool {
+    ["embedded", "postgres", "tiered"].contains(&kind)
+}
+
 /// Checks that a store of this kind keeps the claims of a route with `sealed: hpke` over a restart, which its keys outlive.
 ///
 /// # Errors
 /// A sentence with the setting of the route.
 pub(super) fn check_store(policy: &ForwardPolicy, kind: &str) -> Result<(), String> {
-    if !policy.sealed.serves_hpke() || ["embedded", "postgres", "tiered"].contains(&kind) {
+    if !policy.sealed.serves_hpke() || keeps_claims(kind) {
         return Ok(());
     }
     Err(format!(

@@ -12,8 +12,8 @@ use crate::crypto::agreement::AgreementProvider;
 use crate::crypto::es256::{Es256, Es256Key};
 use crate::error::Error;
 use crate::limits::P256_PUBLIC_LEN;
-use crate::session::native::key_set::{KEY_SET_LEN_MAX, KEYS_MAX, TIME_MS_MAX, root_of, time};
-use crate::session::native::{Fields, KeyId, KeySetFault, RootSignature};
+use crate::session::native::key_set::{TIME_MS_MAX, time};
+use crate::session::native::{Fields, KeySetFault, RootSignature, signed_list};
 use crate::wire::base64;
 
 /// The path at which a service publishes its document.
@@ -70,23 +70,14 @@ pub struct KeyDocument {
 impl KeyDocument {
     /// Encodes the JSON text of the document.
     pub fn encode(&self) -> String {
-        // No member needs escaping: numbers, hexadecimal and base64.
-        let mut text = format!(r#"{{"issued_ms":{},"expires_ms":{},"keys":["#, self.issued_ms, self.expires_ms);
-        for (index, key) in self.keys.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
+        let keys = self.keys.iter().map(|key| {
             let config = base64::encode(&key.config);
-            text.push_str(&format!(
-                r#"{comma}{{"config":"{config}","not_before_ms":{},"use_until_ms":{},"not_after_ms":{}}}"#,
+            format!(
+                r#"{{"config":"{config}","not_before_ms":{},"use_until_ms":{},"not_after_ms":{}}}"#,
                 key.not_before_ms, key.use_until_ms, key.not_after_ms
-            ));
-        }
-        text.push(']');
-        if let Some(root) = &self.root {
-            let signature = base64::encode(&root.signature);
-            text.push_str(&format!(r#","root_key_id":"{}","root_signature":"{signature}""#, root.key_id));
-        }
-        text.push('}');
-        text
+            )
+        });
+        signed_list::encode((self.issued_ms, self.expires_ms), keys, self.root.as_ref())
     }
 
     /// Parses the JSON text. Unknown members are ignored, `null` counts as absent. A key of a KEM that this build lacks stays in the
@@ -96,31 +87,16 @@ impl KeyDocument {
     /// # Errors
     /// [`Error::BodyTooLarge`], [`Error::JsonInvalid`], [`Error::FieldInvalid`].
     pub fn parse(provider: &dyn AgreementProvider, bytes: &[u8]) -> Result<KeyDocument, Error> {
-        if bytes.len() > KEY_SET_LEN_MAX {
-            return Err(Error::BodyTooLarge);
-        }
-        let document: Value = serde_json::from_slice(bytes).map_err(|_| Error::JsonInvalid)?;
-        let listed = document.get("keys").and_then(Value::as_array).filter(|keys| keys.len() <= KEYS_MAX);
-        let mut keys: Vec<DocumentKey> = Vec::new();
-        for listed in listed.ok_or(Error::FieldInvalid("keys"))? {
-            let key = parse_key(provider, listed)?;
-            if keys.iter().any(|known| known.config == key.config) {
-                return Err(Error::FieldInvalid("config"));
-            }
-            keys.push(key);
-        }
-        let root = root_of(&document)?;
-        let (issued_ms, expires_ms) = (time(&document, "issued_ms")?, time(&document, "expires_ms")?);
+        let is_same = |one: &DocumentKey, other: &DocumentKey| one.config == other.config;
+        let parsed = signed_list::parse(bytes, |key| parse_key(provider, key), ("config", is_same))?;
+        let (issued_ms, expires_ms, keys, root) = parsed;
         Ok(KeyDocument { issued_ms, expires_ms, keys, root })
     }
 
     /// Returns the message that a root signs.
     fn signed_message(&self, provider: &dyn AgreementProvider) -> Vec<u8> {
         let keys = self.keys.iter().map(DocumentKey::signed_part);
-        let fields = Fields::new().number(self.issued_ms).number(self.expires_ms).list(keys);
-        let mut message = ROOT_LABEL.to_vec();
-        message.extend_from_slice(&provider.sha256(&[fields.as_bytes()]));
-        message
+        signed_list::message(provider, ROOT_LABEL, (self.issued_ms, self.expires_ms), keys)
     }
 
     /// Signs the document with a root, and replaces any signature before.
@@ -128,8 +104,7 @@ impl KeyDocument {
     /// # Errors
     /// [`Error::Provider`].
     pub fn sign(&mut self, provider: &dyn AgreementProvider, root: &dyn Es256Key) -> Result<(), Error> {
-        let signature = root.sign(&self.signed_message(provider))?;
-        self.root = Some(RootSignature { key_id: KeyId::of(provider, root.public()), signature });
+        self.root = Some(signed_list::sign(provider, root, &self.signed_message(provider))?);
         Ok(())
     }
 

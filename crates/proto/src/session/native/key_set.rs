@@ -8,7 +8,7 @@ use core::fmt;
 
 use serde_json::Value;
 
-use super::Fields;
+use super::{Fields, signed_list};
 use crate::crypto::Provider;
 use crate::crypto::es256::{ES256_SIGNATURE_LEN, Es256, Es256Key};
 use crate::error::Error;
@@ -191,23 +191,14 @@ pub struct KeySet {
 impl KeySet {
     /// Encodes the JSON text of the set.
     pub fn encode(&self) -> String {
-        // No member needs escaping: numbers, hexadecimal and base64.
-        let mut text = format!(r#"{{"issued_ms":{},"expires_ms":{},"keys":["#, self.issued_ms, self.expires_ms);
-        for (index, key) in self.keys.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
+        let keys = self.keys.iter().map(|key| {
             let public_key = base64::encode(&key.public_key);
-            text.push_str(&format!(
-                r#"{comma}{{"key_id":"{}","alg":"ES256","public_key":"{public_key}","not_before_ms":{},"not_after_ms":{}}}"#,
+            format!(
+                r#"{{"key_id":"{}","alg":"ES256","public_key":"{public_key}","not_before_ms":{},"not_after_ms":{}}}"#,
                 key.key_id, key.not_before_ms, key.not_after_ms
-            ));
-        }
-        text.push(']');
-        if let Some(root) = &self.root {
-            let signature = base64::encode(&root.signature);
-            text.push_str(&format!(r#","root_key_id":"{}","root_signature":"{signature}""#, root.key_id));
-        }
-        text.push('}');
-        text
+            )
+        });
+        signed_list::encode((self.issued_ms, self.expires_ms), keys, self.root.as_ref())
     }
 
     /// Parses the JSON text. Unknown members are ignored, `null` counts as absent; a key with the id of another key, or that
@@ -216,30 +207,16 @@ impl KeySet {
     /// # Errors
     /// [`Error::BodyTooLarge`], [`Error::JsonInvalid`], [`Error::FieldInvalid`].
     pub fn parse(provider: &dyn Provider, bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.len() > KEY_SET_LEN_MAX {
-            return Err(Error::BodyTooLarge);
-        }
-        let set: Value = serde_json::from_slice(bytes).map_err(|_| Error::JsonInvalid)?;
-        let listed = set.get("keys").and_then(Value::as_array).filter(|keys| keys.len() <= KEYS_MAX);
-        let mut keys: Vec<IdentityKey> = Vec::new();
-        for listed in listed.ok_or(Error::FieldInvalid("keys"))? {
-            let key = parse_key(provider, listed)?;
-            if keys.iter().any(|known| known.key_id == key.key_id) {
-                return Err(Error::FieldInvalid("key_id"));
-            }
-            keys.push(key);
-        }
-        let root = root_of(&set)?;
-        Ok(KeySet { issued_ms: time(&set, "issued_ms")?, expires_ms: time(&set, "expires_ms")?, keys, root })
+        let is_same = |one: &IdentityKey, other: &IdentityKey| one.key_id == other.key_id;
+        let parsed = signed_list::parse(bytes, |key| parse_key(provider, key), ("key_id", is_same))?;
+        let (issued_ms, expires_ms, keys, root) = parsed;
+        Ok(KeySet { issued_ms, expires_ms, keys, root })
     }
 
     /// Returns the message that a root signs.
     pub fn signed_message(&self, provider: &dyn Provider) -> Vec<u8> {
         let keys = self.keys.iter().map(IdentityKey::signed_part);
-        let fields = Fields::new().number(self.issued_ms).number(self.expires_ms).list(keys);
-        let mut message = ROOT_LABEL.to_vec();
-        message.extend_from_slice(&provider.sha256(&[fields.as_bytes()]));
-        message
+        signed_list::message(provider, ROOT_LABEL, (self.issued_ms, self.expires_ms), keys)
     }
 
     /// Signs the set with a root, and replaces any signature before.
@@ -247,8 +224,7 @@ impl KeySet {
     /// # Errors
     /// [`Error::Provider`].
     pub fn sign(&mut self, provider: &dyn Provider, root: &dyn Es256Key) -> Result<(), Error> {
-        let signature = root.sign(&self.signed_message(provider))?;
-        self.root = Some(RootSignature { key_id: KeyId::of(provider, root.public()), signature });
+        self.root = Some(signed_list::sign(provider, root, &self.signed_message(provider))?);
         Ok(())
     }
 
@@ -299,25 +275,6 @@ fn parse_key(provider: &dyn Provider, key: &Value) -> Result<IdentityKey, Error>
     let own = IdentityKey::new(provider, public_key, not_before_ms, not_after_ms);
     // Otherwise a root's signature over one key could pass for its signature over another.
     if KeyId::parse(text("key_id")?)? == own.key_id { Ok(own) } else { Err(Error::FieldInvalid("key_id")) }
-}
-
-/// Parses the signature of a root; both members or neither.
-pub(crate) fn root_of(set: &Value) -> Result<Option<RootSignature>, Error> {
-    let text = |name| match set.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Error::FieldInvalid(name)),
-    };
-    match (text("root_key_id")?, text("root_signature")?) {
-        (Some(key_id), Some(signature)) => {
-            let key_id = KeyId::parse(key_id).map_err(|_| Error::FieldInvalid("root_key_id"))?;
-            let signature = base64::decode_array(signature).map_err(|_| Error::FieldInvalid("root_signature"))?;
-            Ok(Some(RootSignature { key_id, signature }))
-        }
-        (None, None) => Ok(None),
-        (None, Some(_)) => Err(Error::FieldInvalid("root_key_id")),
-        (Some(_), None) => Err(Error::FieldInvalid("root_signature")),
-    }
 }
 
 pub(crate) fn time(object: &Value, name: &'static str) -> Result<u64, Error> {

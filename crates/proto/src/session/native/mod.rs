@@ -18,6 +18,7 @@ pub mod resend;
 pub(crate) mod schedule;
 pub mod server;
 pub mod share;
+pub(crate) mod signed_list;
 pub mod suite;
 
 pub use call::{OpenedRequest, Opening, PendingAnswer, Reply, RequestLine, SealHeaders, SealedRequest};
