@@ -198,8 +198,9 @@ OWN = {
         *[({"algorithm": name, "material": b"k" * length}, 3, f"material: not a key of {name}: expected 16 to 1024 bytes")
           for name in ["hmac-sha-256", "hkdf-sha-512"] for length in [15, 1025]],
         *[({"algorithm": name}, 3, f"material: not a key of {name}: expected PKCS#8, unencrypted, as DER or PEM")
-          for name in ["ecdsa-p256", "rsa-2048", "ed25519", "ml-dsa-65"]],
-        ({"algorithm": "ml-kem-768"}, 3, "material: not a key of ml-kem-768: it does not parse"),
+          for name in ["ecdsa-p256", "rsa-2048", "ed25519", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87"]],
+        *[({"algorithm": name}, 3, f"material: not a key of {name}: it does not parse")
+          for name in ["ml-kem-512", "ml-kem-768", "ml-kem-1024"]],
         ({"algorithm": "ecdsa-p256", "material": pem_key("ca/p384-key.pem")}, 3,
          "material: not a key of ecdsa-p256: it is on no curve, or on another one"),
         ({"algorithm": "rsa-2048", "material": pem_key("ca/rsa4096-key.pem")}, 3,

@@ -4,7 +4,9 @@ use std::fmt;
 
 use aws_lc_rs::aead;
 
-use crate::profile::policy::{Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, KeyKind, MacAlgorithm};
+use crate::profile::policy::{
+    Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, KeyKind, MacAlgorithm, MlDsaAlgorithm,
+};
 
 /// Smallest modulus of an RSA key, in bits.
 const RSA_BITS_MIN: u32 = 2048;
@@ -29,9 +31,9 @@ pub enum Algorithm {
     RsaUnwrap(u32),
     /// Ed25519: `ed25519`; a FIPS build generates and imports none.
     Ed25519,
-    /// ML-DSA: `ml-dsa-65`, not in a FIPS build.
-    MlDsa65,
-    /// Key encapsulation of FIPS 203: `ml-kem-768`.
+    /// ML-DSA: `ml-dsa-44`, `ml-dsa-65`, `ml-dsa-87`, not in a FIPS build.
+    MlDsa(MlDsaAlgorithm),
+    /// Key encapsulation of FIPS 203: `ml-kem-512`, `ml-kem-768`, `ml-kem-1024`.
     Kem(KemAlgorithm),
 }
 
@@ -52,8 +54,12 @@ const NAMES: &[(&str, Algorithm)] = &[
     ("ecdsa-p384", Algorithm::Ecdsa(Curve::P384)),
     ("ecdsa-p521", Algorithm::Ecdsa(Curve::P521)),
     ("ed25519", Algorithm::Ed25519),
-    ("ml-dsa-65", Algorithm::MlDsa65),
+    ("ml-dsa-44", Algorithm::MlDsa(MlDsaAlgorithm::MlDsa44)),
+    ("ml-dsa-65", Algorithm::MlDsa(MlDsaAlgorithm::MlDsa65)),
+    ("ml-dsa-87", Algorithm::MlDsa(MlDsaAlgorithm::MlDsa87)),
+    ("ml-kem-512", Algorithm::Kem(KemAlgorithm::MlKem512)),
     ("ml-kem-768", Algorithm::Kem(KemAlgorithm::MlKem768)),
+    ("ml-kem-1024", Algorithm::Kem(KemAlgorithm::MlKem1024)),
 ];
 
 impl Algorithm {
@@ -82,7 +88,7 @@ impl Algorithm {
             Algorithm::Ecdsa(Curve::P256) | Algorithm::Ed25519 => 20,
             Algorithm::Kem(_) => 50,
             Algorithm::Ecdsa(Curve::P384) => 90,
-            Algorithm::Ecdsa(Curve::P521) | Algorithm::MlDsa65 => 200,
+            Algorithm::Ecdsa(Curve::P521) | Algorithm::MlDsa(_) => 200,
             // Cubic in the length; 2 ms at 4096 bits.
             Algorithm::Rsa(bits) | Algorithm::RsaUnwrap(bits) => u64::from(bits / 1024).pow(3) * 30,
         }
@@ -91,7 +97,7 @@ impl Algorithm {
     /// Approximate duration of a verification, in µs.
     pub(crate) fn verify_us(self) -> u64 {
         match self {
-            Algorithm::Ecdsa(Curve::P256) | Algorithm::Ed25519 | Algorithm::MlDsa65 => 70,
+            Algorithm::Ecdsa(Curve::P256) | Algorithm::Ed25519 | Algorithm::MlDsa(_) => 70,
             Algorithm::Ecdsa(Curve::P384) => 250,
             Algorithm::Ecdsa(Curve::P521) => 500,
             Algorithm::Rsa(bits) => u64::from(bits / 1024).pow(2) * 4,

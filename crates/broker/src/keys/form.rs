@@ -5,18 +5,22 @@ use std::fmt;
 use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, Prk};
-use aws_lc_rs::kem::{DecapsulationKey, EncapsulationKey, ML_KEM_768};
+use aws_lc_rs::hmac;
+use aws_lc_rs::kem::{DecapsulationKey, EncapsulationKey};
 use aws_lc_rs::rsa::{OaepPrivateDecryptingKey, PrivateDecryptingKey};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 #[cfg(not(feature = "fips"))]
-use aws_lc_rs::signature::{ML_DSA_65_SIGNING, PqdsaKeyPair};
-use aws_lc_rs::{digest, hmac};
+use aws_lc_rs::signature::{
+    ML_DSA_44_SIGNING, ML_DSA_65_SIGNING, ML_DSA_87_SIGNING, PqdsaKeyPair, PqdsaSigningAlgorithm,
+};
 use sealway_awslc::{PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 
-use super::Algorithm;
 use super::algorithm::cipher;
-use crate::profile::policy::{EncryptAlgorithm, MacAlgorithm};
+use super::{Algorithm, ml_kem};
+#[cfg(not(feature = "fips"))]
+use crate::profile::policy::MlDsaAlgorithm;
+use crate::profile::policy::{EncryptAlgorithm, KemAlgorithm, MacAlgorithm};
 use crate::{Code, Refusal, Result};
 
 /// A parsed key. The library wipes its secret parts on drop.
@@ -30,9 +34,9 @@ pub(crate) enum Form {
     Unwrap(Box<UnwrapKey>),
     Ed25519(Ed25519KeyPair),
     #[cfg(not(feature = "fips"))]
-    MlDsa65(PqdsaKeyPair),
-    /// Both halves of an ML-KEM-768 key pair.
-    Kem(DecapsulationKey, EncapsulationKey),
+    MlDsa(PqdsaKeyPair),
+    /// Both halves of an ML-KEM key pair.
+    Kem(KemAlgorithm, Box<(DecapsulationKey, EncapsulationKey)>),
 }
 
 impl fmt::Debug for Form {
@@ -107,10 +111,10 @@ impl Form {
             Algorithm::RsaUnwrap(_) => UnwrapKey::parse(material).map(|key| Form::Unwrap(Box::new(key))),
             Algorithm::Ed25519 => Ed25519KeyPair::from_pkcs8(material).ok().map(Form::Ed25519),
             #[cfg(not(feature = "fips"))]
-            Algorithm::MlDsa65 => PqdsaKeyPair::from_pkcs8(&ML_DSA_65_SIGNING, material).ok().map(Form::MlDsa65),
+            Algorithm::MlDsa(set) => PqdsaKeyPair::from_pkcs8(ml_dsa(set), material).ok().map(Form::MlDsa),
             #[cfg(feature = "fips")]
-            Algorithm::MlDsa65 => return Err(no_ml_dsa()),
-            Algorithm::Kem(_) => kem(material),
+            Algorithm::MlDsa(_) => return Err(no_ml_dsa(algorithm)),
+            Algorithm::Kem(set) => ml_kem::parse(set, material).map(|pair| Form::Kem(set, Box::new(pair))),
         };
         form.ok_or_else(|| Refusal::new(Code::Internal, "key store: the material of a key does not parse"))
     }
@@ -129,14 +133,11 @@ impl Form {
                 Ok(der.as_ref().to_vec())
             }
             #[cfg(not(feature = "fips"))]
-            Form::MlDsa65(pair) => {
+            Form::MlDsa(pair) => {
                 let der: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(failed)?;
                 Ok(der.as_ref().to_vec())
             }
-            Form::Kem(_, public) => {
-                let bytes = public.key_bytes().map_err(failed)?;
-                Ok([ML_KEM_768_SPKI, bytes.as_ref()].concat())
-            }
+            Form::Kem(set, pair) => ml_kem::spki(*set, &pair.1).map_err(failed),
             Form::Cipher(_) | Form::Mac(_) | Form::Secret(_) => {
                 Err(Refusal::invalid("key_id: a secret key has no public half"))
             }
@@ -146,8 +147,19 @@ impl Form {
 
 /// Error for an algorithm that only the plain build has.
 #[cfg(feature = "fips")]
-pub(crate) fn no_ml_dsa() -> Refusal {
-    Refusal::new(Code::FailedPrecondition, "ml-dsa-65: not in this build's cryptographic module")
+pub(crate) fn no_ml_dsa(algorithm: Algorithm) -> Refusal {
+    let text = format!("{algorithm}: not in this build's cryptographic module");
+    Refusal::new(Code::FailedPrecondition, text)
+}
+
+/// Parameter set of ML-DSA in the crypto library.
+#[cfg(not(feature = "fips"))]
+pub(crate) fn ml_dsa(set: MlDsaAlgorithm) -> &'static PqdsaSigningAlgorithm {
+    match set {
+        MlDsaAlgorithm::MlDsa44 => &ML_DSA_44_SIGNING,
+        MlDsaAlgorithm::MlDsa65 => &ML_DSA_65_SIGNING,
+        MlDsaAlgorithm::MlDsa87 => &ML_DSA_87_SIGNING,
+    }
 }
 
 /// Error for Ed25519 in a FIPS build: the library excludes it from approved services.
@@ -173,46 +185,3 @@ fn pair(pkcs8: &[u8]) -> Option<Form> {
 
 /// Salt of the secret of decoys, which sets it apart from other uses of a key's material.
 const DECOY_SALT: &[u8] = b"sealway broker unwrap 1";
-/// Length of an ML-KEM-768 decapsulation key (FIPS 203 table 3).
-const ML_KEM_768_SECRET_LEN: usize = 2400;
-/// Length of an ML-KEM-768 encapsulation key.
-const ML_KEM_768_PUBLIC_LEN: usize = 1184;
-/// Fixed bytes before an ML-KEM-768 encapsulation key in its SubjectPublicKeyInfo (RFC 9935).
-const ML_KEM_768_SPKI: &[u8] = &[
-    0x30, 0x82, 0x04, 0xb2, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02, 0x03, 0x82,
-    0x04, 0xa1, 0x00,
-];
-
-/// Parses a decapsulation key (FIPS 203 algorithm 16), which contains the encapsulation key and its digest; checks the
-/// digest as section 7.3 demands.
-fn kem(material: &[u8]) -> Option<Form> {
-    if material.len() != ML_KEM_768_SECRET_LEN {
-        return None;
-    }
-    // Bytes: 384 k of the secret vector, the encapsulation key, its digest, 32 for implicit rejection.
-    let (public, told) = (material.get(1152..2336)?, material.get(2336..2368)?);
-    if digest::digest(&digest::SHA3_256, public).as_ref() != told {
-        return None;
-    }
-    let secret = DecapsulationKey::new(&ML_KEM_768, material).ok()?;
-    Some(Form::Kem(secret, encapsulation_key(public)?))
-}
-
-/// Parses an encapsulation key, raw or in a SubjectPublicKeyInfo.
-pub(crate) fn encapsulation_key_of(public: &[u8]) -> Option<EncapsulationKey> {
-    encapsulation_key(public.strip_prefix(ML_KEM_768_SPKI).unwrap_or(public))
-}
-
-/// Parses an encapsulation key with the check of FIPS 203 section 7.2: each coefficient is below q.
-fn encapsulation_key(public: &[u8]) -> Option<EncapsulationKey> {
-    const Q: u16 = 3329;
-    if public.len() != ML_KEM_768_PUBLIC_LEN {
-        return None;
-    }
-    let (coefficients, _seed) = public.split_at(1152);
-    let in_range = coefficients.chunks_exact(3).all(|bytes| {
-        let [a, b, c] = [bytes[0], bytes[1], bytes[2]].map(u16::from);
-        (a | (b & 15) << 8) < Q && (b >> 4 | c << 4) < Q
-    });
-    in_range.then(|| EncapsulationKey::new(&ML_KEM_768, public).ok())?
-}

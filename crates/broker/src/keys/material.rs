@@ -2,7 +2,7 @@
 //! decapsulation keys raw.
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
-use aws_lc_rs::kem::{DecapsulationKey, ML_KEM_768};
+use aws_lc_rs::kem::DecapsulationKey;
 use aws_lc_rs::rand;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{
@@ -10,14 +10,14 @@ use aws_lc_rs::signature::{
     EcdsaSigningAlgorithm, KeyPair,
 };
 #[cfg(not(feature = "fips"))]
-use aws_lc_rs::signature::{Ed25519KeyPair, ML_DSA_65_SIGNING, PqdsaKeyPair};
+use aws_lc_rs::signature::{Ed25519KeyPair, PqdsaKeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use super::algorithm::secret_len;
 use super::form::Form;
-use super::{Algorithm, MATERIAL_LEN_MAX};
+use super::{Algorithm, MATERIAL_LEN_MAX, ml_kem};
 use crate::profile::policy::Curve;
 use crate::{Code, Refusal, Result};
 
@@ -63,14 +63,14 @@ pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>> {
             made(pair.to_pkcs8v1().map_err(failed)?.as_ref())
         }
         #[cfg(not(feature = "fips"))]
-        Algorithm::MlDsa65 => {
-            let pair = PqdsaKeyPair::generate(&ML_DSA_65_SIGNING).map_err(failed)?;
+        Algorithm::MlDsa(set) => {
+            let pair = PqdsaKeyPair::generate(super::form::ml_dsa(set)).map_err(failed)?;
             made(pair.to_pkcs8v1().map_err(failed)?.as_ref())
         }
         #[cfg(feature = "fips")]
-        Algorithm::MlDsa65 => Err(super::form::no_ml_dsa()),
-        Algorithm::Kem(_) => {
-            let secret = DecapsulationKey::generate(&ML_KEM_768).map_err(failed)?;
+        Algorithm::MlDsa(_) => Err(super::form::no_ml_dsa(algorithm)),
+        Algorithm::Kem(set) => {
+            let secret = DecapsulationKey::generate(ml_kem::library(set)).map_err(failed)?;
             made(secret.key_bytes().map_err(failed)?.as_ref())
         }
     }
@@ -89,9 +89,9 @@ pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<
         return Err(super::form::no_ed25519());
     }
     let wrong = |what: &str| Refusal::invalid(format!("material: not a key of {algorithm}: {what}"));
-    let is_kem = matches!(algorithm, Algorithm::Kem(_));
-    let material = if is_kem {
-        Zeroizing::new(pkcs8(material).and_then(|der| expanded(&der)).unwrap_or_else(|| material.to_vec()))
+    let material = if let Algorithm::Kem(set) = algorithm {
+        let expanded = pkcs8(material).and_then(|der| ml_kem::expanded(set, &der));
+        Zeroizing::new(expanded.unwrap_or_else(|| material.to_vec()))
     } else if !algorithm.is_asymmetric() {
         Zeroizing::new(material.to_vec())
     } else {
@@ -138,20 +138,6 @@ fn rsa(bits: u32, pkcs8: &[u8]) -> Result<(), String> {
         return Err("its exponent is less than 65537".into());
     }
     Ok(())
-}
-
-/// Expanded decapsulation key in a PKCS#8 of ML-KEM-768 (RFC 9935), which may also have the seed; the module cannot
-/// read a seed alone. All lengths and the bytes before the keys are fixed.
-fn expanded(der: &[u8]) -> Option<Vec<u8>> {
-    const VERSION_AND_OID: &[u8] =
-        &[0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02];
-    const SEED_LEN: usize = 64;
-    let body = der.strip_prefix(&[0x30, 0x82])?.get(2..)?.strip_prefix(VERSION_AND_OID)?;
-    let key = match body.strip_prefix(&[0x04, 0x82, 0x09, 0xaa, 0x30, 0x82, 0x09, 0xa6, 0x04, 0x40]) {
-        Some(both) => both.get(SEED_LEN..)?,
-        None => body.strip_prefix(&[0x04, 0x82, 0x09, 0x64])?,
-    };
-    Some(key.strip_prefix(&[0x04, 0x82, 0x09, 0x60])?.to_vec())
 }
 
 fn signing(curve: Curve) -> &'static EcdsaSigningAlgorithm {
@@ -253,18 +239,27 @@ mod tests {
 
     #[test]
     fn a_decapsulation_key_is_accepted_raw_and_as_pkcs8_with_and_without_its_seed() {
-        let algorithm = parsed("ml-kem-768");
-        let material = generate(algorithm).unwrap();
-        let oid = [0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02];
-        let alone =
-            [&[0x30, 0x82, 0x09, 0x78], oid.as_slice(), &[0x04, 0x82, 0x09, 0x64, 0x04, 0x82, 0x09, 0x60], &material];
-        let (head, seed) = ([0x04, 0x82, 0x09, 0xaa, 0x30, 0x82, 0x09, 0xa6, 0x04, 0x40], [7; 64]);
-        let both =
-            [&[0x30, 0x82, 0x09, 0xbe], oid.as_slice(), &head, &seed, &[0x04, 0x82, 0x09, 0x60], material.as_slice()];
-        for der in [alone.concat(), both.concat()] {
-            assert_eq!(import(algorithm, &der).unwrap(), material);
-            assert_eq!(import(algorithm, pem(&der).as_bytes()).unwrap(), material);
-            assert!(import(algorithm, &der[..der.len() - 1]).is_err());
+        // Parameter set, last number of its identifier, and the four lengths of the two forms, written out from RFC 9935.
+        for (name, last, [alone, key, raw], [both, octets, sequence]) in [
+            ("ml-kem-512", 1, [[0x06, 0x78], [0x06, 0x64], [0x06, 0x60]], [[0x06, 0xbe], [0x06, 0xaa], [0x06, 0xa6]]),
+            ("ml-kem-768", 2, [[0x09, 0x78], [0x09, 0x64], [0x09, 0x60]], [[0x09, 0xbe], [0x09, 0xaa], [0x09, 0xa6]]),
+            ("ml-kem-1024", 3, [[0x0c, 0x78], [0x0c, 0x64], [0x0c, 0x60]], [[0x0c, 0xbe], [0x0c, 0xaa], [0x0c, 0xa6]]),
+        ] {
+            let algorithm = parsed(name);
+            let material = generate(algorithm).unwrap();
+            let oid = [0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, last];
+            let element = |tag: u8, len: [u8; 2]| [tag, 0x82, len[0], len[1]];
+            let alone = [&element(0x30, alone), oid.as_slice(), &element(4, key), &element(4, raw), &material];
+            let seed = [&[0x04, 0x40], [7; 64].as_slice()].concat();
+            let heads = [element(4, octets), element(0x30, sequence)].concat();
+            let both = [&element(0x30, both), oid.as_slice(), &heads, &seed, &element(4, raw), &material];
+            for der in [alone.concat(), both.concat()] {
+                assert_eq!(import(algorithm, &der).unwrap(), material, "{name}");
+                assert_eq!(import(algorithm, pem(&der).as_bytes()).unwrap(), material, "{name}");
+                assert!(import(algorithm, &der[..der.len() - 1]).is_err(), "{name}");
+                let others = ["ml-kem-512", "ml-kem-768", "ml-kem-1024"].into_iter().filter(|other| *other != name);
+                assert!(others.map(parsed).all(|other| import(other, &der).is_err()), "{name}");
+            }
         }
     }
 

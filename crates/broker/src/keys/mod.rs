@@ -15,6 +15,7 @@ mod issuer;
 mod kek;
 mod key;
 mod material;
+mod ml_kem;
 mod seals;
 mod store;
 
@@ -25,7 +26,8 @@ pub use kek::{Kek, Wrap, WrappedKey};
 pub use key::{Key, State, Version};
 pub use store::{Page, Store};
 
-pub(crate) use form::{Cipher, Form, UnwrapKey, encapsulation_key_of};
+pub(crate) use form::{Cipher, Form, UnwrapKey};
+pub(crate) use ml_kem::encapsulation_key;
 
 /// Most keys of a store.
 pub const KEYS_MAX: usize = 10_000;

@@ -1,4 +1,4 @@
-//! Key encapsulation: ML-KEM-768 (FIPS 203), to a key of the store or to a public key in the request.
+//! Key encapsulation: ML-KEM (FIPS 203), to a key of the store or to a public key in the request.
 
 use aws_lc_rs::kem::{Ciphertext, EncapsulationKey};
 use zeroize::Zeroizing;
@@ -8,9 +8,6 @@ use super::{BATCH_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{self, Algorithm, Form, Key};
 use crate::profile::policy::Profile;
 use crate::{Refusal, Result};
-
-/// Length of a ciphertext, in bytes (FIPS 203 table 3).
-const CIPHERTEXT_LEN: usize = 1088;
 
 /// Recipient of an encapsulated secret.
 #[derive(Clone, Copy, Debug)]
@@ -47,15 +44,15 @@ pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result
     }
     match to {
         Recipient::Public(bytes) => {
-            let public = keys::encapsulation_key_of(bytes)
-                .ok_or_else(|| Refusal::invalid("public_key: not an encapsulation key of ml-kem-768"))?;
+            let wrong = || Refusal::invalid(format!("public_key: not an encapsulation key of {}", algorithm.name()));
+            let public = keys::encapsulation_key(algorithm, bytes).ok_or_else(wrong)?;
             Ok(Outputs { key_version: 0, outputs: encapsulated(&public, count)? })
         }
         Recipient::Key(key) => {
             key.require(Algorithm::Kem(algorithm))?;
             let version = key.current()?;
-            let Form::Kem(_, public) = key.form(version)? else { return Err(failed("Encapsulate")) };
-            Ok(outputs_of(version, encapsulated(public, count)?))
+            let Form::Kem(_, pair) = key.form(version)? else { return Err(failed("Encapsulate")) };
+            Ok(outputs_of(version, encapsulated(&pair.1, count)?))
         }
     }
 }
@@ -71,15 +68,17 @@ pub fn decapsulate(
     key_version: u32,
     ciphertexts: &[&[u8]],
 ) -> Result<Outputs<Zeroizing<Vec<u8>>>> {
-    key.require(Algorithm::Kem(profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?))?;
+    let algorithm = profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?;
+    key.require(Algorithm::Kem(algorithm))?;
     check_batch("ciphertexts", ciphertexts.iter().map(|ciphertext| ciphertext.len()))?;
-    if ciphertexts.iter().any(|ciphertext| ciphertext.len() != CIPHERTEXT_LEN) {
-        return Err(Refusal::invalid(format!("ciphertexts: expected {CIPHERTEXT_LEN} bytes each")));
+    let len = algorithm.ciphertext_len();
+    if ciphertexts.iter().any(|ciphertext| ciphertext.len() != len) {
+        return Err(Refusal::invalid(format!("ciphertexts: expected {len} bytes each")));
     }
     let version = key.version(key_version)?;
-    let Form::Kem(secret, _) = key.form(version)? else { return Err(failed("Decapsulate")) };
+    let Form::Kem(_, pair) = key.form(version)? else { return Err(failed("Decapsulate")) };
     let one = |ciphertext: &&[u8]| {
-        let shared = secret.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
+        let shared = pair.0.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
         Ok(Zeroizing::new(shared.as_ref().to_vec()))
     };
     Ok(outputs_of(version, ciphertexts.iter().map(one).collect::<Result<_>>()?))

@@ -1,13 +1,15 @@
 //! Signatures with the profile's algorithm and a key of its kind.
 
-#[cfg(not(feature = "fips"))]
-use aws_lc_rs::signature::ML_DSA_65;
 use aws_lc_rs::signature::{ED25519, KeyPair, UnparsedPublicKey};
+#[cfg(not(feature = "fips"))]
+use aws_lc_rs::signature::{ML_DSA_44, ML_DSA_65, ML_DSA_87, PqdsaVerificationAlgorithm};
 use sealway_awslc::{PublicKey, Scheme};
 
 use super::encrypt::outputs_of;
 use super::{Outputs, candidates, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key};
+#[cfg(not(feature = "fips"))]
+use crate::profile::policy::MlDsaAlgorithm;
 use crate::profile::policy::{Curve, Profile, SignAlgorithm};
 use crate::{Refusal, Result};
 
@@ -90,7 +92,7 @@ fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm> {
             key.require(Algorithm::Ecdsa(curve))?;
         }
         (SignAlgorithm::Ed25519, _) => key.require(Algorithm::Ed25519)?,
-        (SignAlgorithm::MlDsa65, _) => key.require(Algorithm::MlDsa65)?,
+        (SignAlgorithm::MlDsa(set), _) => key.require(Algorithm::MlDsa(set))?,
     }
     if let (Some(allowed), Some((_, size))) = (profile.sign_key_size, key.algorithm().size())
         && !(allowed.min..=allowed.max).contains(&size)
@@ -112,7 +114,7 @@ fn sign_one(algorithm: SignAlgorithm, form: &Form, input: &[u8]) -> Option<Vec<u
         }
         Form::Ed25519(pair) => pair.try_sign(input).ok().map(|signature| signature.as_ref().to_vec()),
         #[cfg(not(feature = "fips"))]
-        Form::MlDsa65(pair) => {
+        Form::MlDsa(pair) => {
             let mut signature = vec![0; pair.algorithm().signature_len()];
             let len = pair.sign(input, &mut signature).ok()?;
             signature.truncate(len);
@@ -128,7 +130,7 @@ enum Public<'a> {
     Pair(&'a PublicKey),
     Ed25519(&'a [u8]),
     #[cfg(not(feature = "fips"))]
-    MlDsa65(&'a [u8]),
+    MlDsa(&'a [u8]),
 }
 
 fn public(form: &Form) -> Option<Public<'_>> {
@@ -136,7 +138,7 @@ fn public(form: &Form) -> Option<Public<'_>> {
         Form::Pair(_, public) => Some(Public::Pair(public)),
         Form::Ed25519(pair) => Some(Public::Ed25519(pair.public_key().as_ref())),
         #[cfg(not(feature = "fips"))]
-        Form::MlDsa65(pair) => Some(Public::MlDsa65(pair.public_key().as_ref())),
+        Form::MlDsa(pair) => Some(Public::MlDsa(pair.public_key().as_ref())),
         _ => None,
     }
 }
@@ -153,7 +155,10 @@ fn is_signed(algorithm: SignAlgorithm, public: Public<'_>, input: &[u8], signatu
         }
         Public::Ed25519(public) => UnparsedPublicKey::new(&ED25519, public).verify(input, signature).is_ok(),
         #[cfg(not(feature = "fips"))]
-        Public::MlDsa65(public) => UnparsedPublicKey::new(&ML_DSA_65, public).verify(input, signature).is_ok(),
+        Public::MlDsa(public) => {
+            let SignAlgorithm::MlDsa(set) = algorithm else { return false };
+            UnparsedPublicKey::new(ml_dsa(set), public).verify(input, signature).is_ok()
+        }
     }
 }
 
@@ -163,7 +168,17 @@ fn scheme(algorithm: SignAlgorithm) -> Option<Scheme> {
         SignAlgorithm::RsaPkcs1(hash) => Some(Scheme::RsaPkcs1(hash.into())),
         SignAlgorithm::RsaPss(hash) => Some(Scheme::RsaPss(hash.into())),
         SignAlgorithm::EcdsaDer(_, hash) | SignAlgorithm::EcdsaRaw(_, hash) => Some(Scheme::Ecdsa(hash.into())),
-        SignAlgorithm::Ed25519 | SignAlgorithm::MlDsa65 => None,
+        SignAlgorithm::Ed25519 | SignAlgorithm::MlDsa(_) => None,
+    }
+}
+
+/// Parameter set of ML-DSA in the crypto library.
+#[cfg(not(feature = "fips"))]
+fn ml_dsa(set: MlDsaAlgorithm) -> &'static PqdsaVerificationAlgorithm {
+    match set {
+        MlDsaAlgorithm::MlDsa44 => &ML_DSA_44,
+        MlDsaAlgorithm::MlDsa65 => &ML_DSA_65,
+        MlDsaAlgorithm::MlDsa87 => &ML_DSA_87,
     }
 }
 

@@ -56,7 +56,7 @@ pub fn unapproved(profile: &Profile) -> Vec<Fault> {
             let why = "the library rules Ed25519 out where the module is to be approved";
             add(&mut found, &SIGNING, algorithm, why);
         }
-        Some(SignAlgorithm::MlDsa65) => {
+        Some(SignAlgorithm::MlDsa(_)) => {
             add(&mut found, &SIGNING, algorithm, "ML-DSA is not in a validated module yet");
         }
         Some(SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_))

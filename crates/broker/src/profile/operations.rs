@@ -2,8 +2,8 @@
 
 use super::constraints;
 use super::policy::{
-    Curve, DeriveAlgorithm, EncryptAlgorithm, EncryptPolicy, HashAlgorithm, KemAlgorithm, MacAlgorithm, SignAlgorithm,
-    SignatureHash, SizeRange, UnwrapAlgorithm,
+    Curve, DeriveAlgorithm, EncryptAlgorithm, EncryptPolicy, HashAlgorithm, KemAlgorithm, MacAlgorithm, MlDsaAlgorithm,
+    SignAlgorithm, SignatureHash, SizeRange, UnwrapAlgorithm,
 };
 use super::problem::Notes;
 use super::section::{At, Section};
@@ -114,7 +114,14 @@ enum Family {
     RsaPss,
     Ecdsa,
     Ed25519,
-    MlDsa65,
+    MlDsa(MlDsaAlgorithm),
+}
+
+impl Family {
+    /// True for families whose algorithm needs neither a digest nor a curve.
+    fn is_fixed(self) -> bool {
+        matches!(self, Family::Ed25519 | Family::MlDsa(_))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -132,7 +139,9 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
         ("rsa-pss", Family::RsaPss),
         ("ecdsa", Family::Ecdsa),
         ("ed25519", Family::Ed25519),
-        ("ml-dsa-65", Family::MlDsa65),
+        ("ml-dsa-44", Family::MlDsa(MlDsaAlgorithm::MlDsa44)),
+        ("ml-dsa-65", Family::MlDsa(MlDsaAlgorithm::MlDsa65)),
+        ("ml-dsa-87", Family::MlDsa(MlDsaAlgorithm::MlDsa87)),
     ];
     let family = section.required_name("SignAlg", &families, "unsupported algorithm", notes);
     let modes = [("legacy", Mode::Legacy), ("post-quantum", Mode::PostQuantum)];
@@ -140,7 +149,7 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
     let sizes =
         section.get("KeyConstraints").map(|node| constraints::sizes(node, &section.path_of("KeyConstraints"), notes));
     let family = family?.value;
-    let wanted = if family == Family::MlDsa65 { Mode::PostQuantum } else { Mode::Legacy };
+    let wanted = if matches!(family, Family::MlDsa(_)) { Mode::PostQuantum } else { Mode::Legacy };
     if let Some(mode) = mode.filter(|mode| mode.value != wanted) {
         notes.problem(mode.line, section.path_of("SigningMode"), "does not fit SignAlg");
     }
@@ -148,9 +157,9 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
     let size = sizes.map(|sizes| match family {
         Family::Rsa | Family::RsaPss => sizes.rsa.unwrap_or(constraints::NONE),
         Family::Ecdsa => sizes.ecdsa.unwrap_or(constraints::NONE),
-        Family::Ed25519 | Family::MlDsa65 => SizeRange { min: 0, max: u32::MAX },
+        Family::Ed25519 | Family::MlDsa(_) => SizeRange { min: 0, max: u32::MAX },
     });
-    if matches!(family, Family::Ed25519 | Family::MlDsa65) {
+    if family.is_fixed() {
         for key in ["HashAlg", "Curve", "KeyConstraints"] {
             if let Some(node) = section.get(key) {
                 notes.problem(node.line, section.path_of(key), "this SignAlg has none");
@@ -159,7 +168,7 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
     }
     let algorithm = match family {
         Family::Ed25519 => SignAlgorithm::Ed25519,
-        Family::MlDsa65 => SignAlgorithm::MlDsa65,
+        Family::MlDsa(set) => SignAlgorithm::MlDsa(set),
         Family::Rsa => SignAlgorithm::RsaPkcs1(signature_hash(&section, notes)?),
         Family::RsaPss => SignAlgorithm::RsaPss(signature_hash(&section, notes)?),
         Family::Ecdsa => {
@@ -167,7 +176,7 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
             if is_der { SignAlgorithm::EcdsaDer(curve?, hash?) } else { SignAlgorithm::EcdsaRaw(curve?, hash?) }
         }
     };
-    Some((algorithm, size.filter(|_| !matches!(family, Family::Ed25519 | Family::MlDsa65))))
+    Some((algorithm, size.filter(|_| !family.is_fixed())))
 }
 
 pub(super) fn signature_hash(section: &Section<'_>, notes: &mut Notes) -> Option<SignatureHash> {
@@ -239,8 +248,7 @@ pub(super) fn random(api: &Section<'_>, notes: &mut Notes) -> bool {
 /// Resolves `API.Encapsulate`; `None` if it is absent or wrong, which `notes` then says.
 pub(super) fn kem(api: &Section<'_>, notes: &mut Notes) -> Option<KemAlgorithm> {
     let section = present(api, "Encapsulate", &["KemAlg"], notes)?;
-    let names = [("ml-kem-768", KemAlgorithm::MlKem768)];
-    Some(section.required_name("KemAlg", &names, "unsupported algorithm", notes)?.value)
+    Some(section.required_name("KemAlg", &KemAlgorithm::NAMES, "unsupported algorithm", notes)?.value)
 }
 
 /// Resolves `API.Unwrap`; `None` if it is absent or wrong, which `notes` then says.

@@ -269,8 +269,37 @@ pub enum SignAlgorithm {
     EcdsaRaw(Curve, SignatureHash),
     /// Ed25519 (RFC 8032), signatures of 64 bytes
     Ed25519,
-    /// ML-DSA-65 (FIPS 204), signatures of 3,309 bytes
+    /// ML-DSA (FIPS 204) with the empty context
+    MlDsa(MlDsaAlgorithm),
+}
+
+/// Parameter sets of ML-DSA (FIPS 204 table 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MlDsaAlgorithm {
+    /// ml-dsa-44: signatures of 2,420 bytes, public keys of 1,312
+    MlDsa44,
+    /// ml-dsa-65: signatures of 3,309 bytes, public keys of 1,952
     MlDsa65,
+    /// ml-dsa-87: signatures of 4,627 bytes, public keys of 2,592
+    MlDsa87,
+}
+
+impl MlDsaAlgorithm {
+    /// All parameter sets by the names of profiles and keys.
+    pub const NAMES: [(&str, MlDsaAlgorithm); 3] = [
+        ("ml-dsa-44", MlDsaAlgorithm::MlDsa44),
+        ("ml-dsa-65", MlDsaAlgorithm::MlDsa65),
+        ("ml-dsa-87", MlDsaAlgorithm::MlDsa87),
+    ];
+
+    /// Name of the parameter set in profiles, keys and descriptors.
+    pub fn name(self) -> &'static str {
+        match self {
+            MlDsaAlgorithm::MlDsa44 => "ml-dsa-44",
+            MlDsaAlgorithm::MlDsa65 => "ml-dsa-65",
+            MlDsaAlgorithm::MlDsa87 => "ml-dsa-87",
+        }
+    }
 }
 
 /// NIST curves of ECDSA keys.
@@ -317,11 +346,42 @@ pub enum DeriveAlgorithm {
     HkdfSha512,
 }
 
-/// Algorithm of `API.Encapsulate` (FIPS 203).
+/// Algorithms of `API.Encapsulate`: parameter sets of ML-KEM (FIPS 203 table 2), each with shared secrets of 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KemAlgorithm {
-    /// ml-kem-768: ciphertexts of 1,088 bytes, shared secrets of 32 bytes
+    /// ml-kem-512: public keys of 800 bytes
+    MlKem512,
+    /// ml-kem-768: public keys of 1,184 bytes
     MlKem768,
+    /// ml-kem-1024: public keys of 1,568 bytes
+    MlKem1024,
+}
+
+impl KemAlgorithm {
+    /// All parameter sets by the names of profiles and keys.
+    pub const NAMES: [(&str, KemAlgorithm); 3] = [
+        ("ml-kem-512", KemAlgorithm::MlKem512),
+        ("ml-kem-768", KemAlgorithm::MlKem768),
+        ("ml-kem-1024", KemAlgorithm::MlKem1024),
+    ];
+
+    /// Name of the parameter set in profiles, keys and descriptors.
+    pub fn name(self) -> &'static str {
+        match self {
+            KemAlgorithm::MlKem512 => "ml-kem-512",
+            KemAlgorithm::MlKem768 => "ml-kem-768",
+            KemAlgorithm::MlKem1024 => "ml-kem-1024",
+        }
+    }
+
+    /// Length of a ciphertext, in bytes (FIPS 203 table 3).
+    pub fn ciphertext_len(self) -> usize {
+        match self {
+            KemAlgorithm::MlKem512 => 768,
+            KemAlgorithm::MlKem768 => 1088,
+            KemAlgorithm::MlKem1024 => 1568,
+        }
+    }
 }
 
 /// Algorithms of `API.Unwrap`, for content keys of JWE: RSAES-OAEP (RFC 8017 section 7.1) with an empty label.

@@ -378,7 +378,7 @@ fn each_rule_of_an_operation_on_data_is_held() {
         ("SignData: {SignAlg: ed25519, HashAlg: sha-512}", "SignData.HashAlg: this SignAlg has none"),
         ("Mac: {MacAlg: hmac-md5}", "Mac.MacAlg: unsupported algorithm: hmac-md5"),
         ("Derive: {DeriveAlg: pbkdf2}", "Derive.DeriveAlg: unsupported algorithm: pbkdf2"),
-        ("Encapsulate: {KemAlg: ml-kem-512}", "Encapsulate.KemAlg: unsupported algorithm: ml-kem-512"),
+        ("Encapsulate: {KemAlg: ml-kem-256}", "Encapsulate.KemAlg: unsupported algorithm: ml-kem-256"),
     ] {
         let told = told(&with(api));
         assert!(told.contains(want), "{api}: {want} in {told}");
@@ -415,7 +415,9 @@ fn each_rule_of_an_operation_on_data_is_held() {
             (SignAlgorithm::EcdsaRaw(Curve::P384, SignatureHash::Sha384), size),
         ),
         ("SignAlg: ed25519", (SignAlgorithm::Ed25519, None)),
-        ("SignAlg: ml-dsa-65, SigningMode: post-quantum", (SignAlgorithm::MlDsa65, None)),
+        ("SignAlg: ml-dsa-44", (SignAlgorithm::MlDsa(MlDsaAlgorithm::MlDsa44), None)),
+        ("SignAlg: ml-dsa-65, SigningMode: post-quantum", (SignAlgorithm::MlDsa(MlDsaAlgorithm::MlDsa65), None)),
+        ("SignAlg: ML-DSA-87", (SignAlgorithm::MlDsa(MlDsaAlgorithm::MlDsa87), None)),
     ] {
         assert_eq!(signing(api), want, "{api}");
     }

