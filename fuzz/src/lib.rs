@@ -25,6 +25,7 @@ pub mod kek;
 pub mod mle;
 pub mod native;
 pub mod ohttp;
+pub mod one_shot;
 mod party;
 pub mod relay;
 pub mod route;
@@ -58,6 +59,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("http1", http1::http1),
     ("init-json", init::init_json),
     ("kek-file", kek::kek_file),
+    ("key-configs", one_shot::key_configs),
     ("mle-body", mle::body),
     ("mle-fields", mle::fields),
     ("mle-jws", jws::jws),
@@ -70,4 +72,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wire2-open", sealed::wire2_open),
     ("wire3-json", native::wire3_json),
     ("wire3-open", native::wire3_open),
+    ("wire4-open", one_shot::wire4_open),
 ];
