@@ -53,6 +53,9 @@ fn setup(kems: &[&str]) -> Setup {
     let count = served.clone();
     let service = Upstream::answering(move |head: &RequestHead, body: &[u8]| {
         count.fetch_add(1, Ordering::SeqCst);
+        if head.method_and_target().1 == "/pay/unframed" {
+            return b"HTTP/1.1 200 OK\r\n\r\n4111".to_vec();
+        }
         let who = ["x-sealway-auth", "x-sealway-subject"].map(|name| head.header(name).unwrap_or("-").to_owned());
         answer("200 OK", &[("Content-Type", "text/plain"), ("X-Who", &who.join(" "))], body)
     });
@@ -248,6 +251,15 @@ fn a_seal_header_that_names_no_wire_is_unsealable_where_wire_4_is_served_alone()
     }
     assert_eq!(setup.send(sealed.request().set("x-seal", "3")).status, 403);
     assert_eq!((setup.served(), setup.send(sealed.request()).status), (0, 200));
+}
+
+#[test]
+fn an_answer_whose_end_nothing_proves_is_not_sealed_as_whole() {
+    let setup = setup(&["x25519"]);
+    let sealed = ChangeableRequest::new(&setup.configs()[0], None, "/pay/unframed", now_ms());
+    let answer = sealed.request().send(setup.server.address());
+    assert!(answer.ok().is_none_or(|answer| sealed.open(&answer).is_none()));
+    assert_eq!(setup.served(), 1);
 }
 
 #[test]
