@@ -38,6 +38,8 @@ pub struct OneShotFiles {
     pub psk: Option<PskFiles>,
     /// Time for which clients keep what they fetched, in milliseconds.
     pub max_age_ms: u64,
+    /// Openings a minute and network of clients on wire 4 and EHBP; 0 means no limit.
+    pub opens_per_minute: u32,
     /// True if keys of use ehbp are made at start: claims are in memory alone, and a key must not outlive its claims.
     pub makes_ehbp_keys: bool,
 }

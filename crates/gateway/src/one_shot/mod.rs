@@ -8,6 +8,7 @@ pub(crate) mod exchange;
 mod file;
 mod key;
 mod keys;
+mod openings;
 mod psk;
 #[cfg(test)]
 mod tests;
@@ -20,4 +21,5 @@ pub use self::file::KeyFile;
 pub use self::key::{Condition, Key, Purpose, Times, kem_name, parse_kem};
 pub(crate) use self::keys::Replacement;
 pub use self::keys::{LiveKeys, OneShotFiles, ShownKey};
+pub(crate) use self::openings::Openings;
 pub use self::psk::{Psk, PskFiles, Psks, issue_psk};

@@ -29,7 +29,7 @@ fn add(file: &mut KeyFile, purpose: Purpose, kem: Kem, from_ms: u64) -> std::syn
 }
 
 fn files(path: &Path, makes_ehbp_keys: bool) -> OneShotFiles {
-    OneShotFiles { keys: Some(path.to_owned()), psk: None, max_age_ms: HOUR_MS, makes_ehbp_keys }
+    OneShotFiles { keys: Some(path.to_owned()), psk: None, max_age_ms: HOUR_MS, opens_per_minute: 0, makes_ehbp_keys }
 }
 
 fn live(path: &Path) -> LiveKeys {
@@ -268,7 +268,7 @@ fn keys_are_imported_from_the_files_of_other_servers() {
 
 #[test]
 fn keys_that_are_made_here_end_and_have_a_successor_while_a_file_may_have_none() {
-    let none = OneShotFiles { keys: None, psk: None, max_age_ms: HOUR_MS, makes_ehbp_keys: true };
+    let none = OneShotFiles { keys: None, psk: None, max_age_ms: HOUR_MS, opens_per_minute: 0, makes_ehbp_keys: true };
     let keys = LiveKeys::load(default_provider(), none, NOW_MS).unwrap();
     let first = keys.preferred(Purpose::Ehbp, NOW_MS).unwrap();
     keys.reload_if_changed(NOW_MS + HOUR_MS);
