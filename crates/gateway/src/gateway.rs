@@ -181,6 +181,8 @@ impl Gateway {
         }
         // An answer of Oblivious HTTP has nothing beside its message: no origin of a client, and no time of a step.
         let is_oblivious = matches!(&found, Selection::Route(_, route) if route.is_oblivious());
+        // Every client gets the same bytes of a key document.
+        let is_document = matches!(&found, Selection::Route(_, route) if matches!(route.action, Action::Keys(_)));
         let origin = self.cors.allowed_origin(&parts.headers).filter(|_| !is_oblivious);
         let preflight = !is_oblivious && is_preflight(&parts.method, &parts.headers);
         let peer = parts.extensions.get::<Origin>().map(|origin| origin.peer);
@@ -230,6 +232,7 @@ impl Gateway {
         let took = timing.elapsed();
         if let Ok(value) = HeaderValue::try_from(timing.header(took))
             && !is_oblivious
+            && !is_document
         {
             response.headers_mut().append(SERVER_TIMING, value);
         }
