@@ -78,6 +78,13 @@ pub struct ShownKey {
     accepted_until_ms: u64,
 }
 
+impl ShownKey {
+    /// Returns the name of the key.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// The keys that are in force: one value for the whole process, so that requests in flight see each retirement and revocation, also after
 /// the settings have changed.
 pub struct LiveKeys {
