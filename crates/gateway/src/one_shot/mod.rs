@@ -1,6 +1,7 @@
 //! One-shot modes: requests that are sealed to a public key of the service, without a session. This module has their keys: the key
 //! file, what an operator changes in it, the keys in force, and the documents that publish them.
 
+mod claims;
 mod documents;
 mod edit;
 pub(crate) mod ehbp;
