@@ -69,6 +69,8 @@ async function liveNumbers(page) {
   // The page shows them without being asked.
   await page.waitForFunction((before) => document.getElementById("classes").textContent !== before, before);
   assert.match(await page.locator("#log").textContent(), /serving/);
+  assert.match(await page.getByRole("region", { name: "Keys without sessions" }).textContent(), /ehbp\s*x25519/);
+  assert.match(await page.getByRole("region", { name: "Openings without sessions" }).textContent(), /None since the start/);
 }
 
 async function confirm(page, yes) {

@@ -24,6 +24,7 @@ routes:
   - {{ match: {{ path: /health, path_prefix: /v3/ }}, sessions: {{}} }}
   - {{ name: 'sh<i>op', match: {{ host: [shop.example, '*.a-long-name-of-a-shop.example'], path_prefix: /shop/ }}, upstream: shop }}
   - {{ match: {{ path_prefix: /transaction/ }}, sealed: required, upstream: shop }}
+  - {{ match: {{ path_prefix: /sealed-once/ }}, sealed: ehbp, upstream: shop }}
 upstreams:
   shop: {{ servers: ['demo:'] }}
   far: {{ servers: ['http://a-long-name-of-a-server.internal.example:8080'] }}

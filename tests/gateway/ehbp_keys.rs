@@ -62,10 +62,27 @@ fn over_a_store_in_memory_a_key_is_made_at_each_start_and_dies_with_the_process(
 }
 
 #[test]
+fn openings_are_limited_by_the_network_of_the_client_and_requests_in_clear_are_not() {
+    let mut setup = Setup::new();
+    let config = config(&setup.service.address.to_string(), "file:sessions.redb");
+    let config = config.replace("keys: keys.json", "keys: keys.json, opens_per_minute: 2");
+    setup.server.stop().unwrap();
+    setup.server = Launch::new(BINARY, &config).folder(setup.folder.path()).start().unwrap();
+    let mut answers = (0..12).map(|_| setup.send(&setup.seal(&[PLAIN]).request("/v1/x")));
+    assert_eq!([(); 2].map(|()| answers.next().unwrap().status), [200, 200]);
+    // A minute's worth comes back bit by bit.
+    let refused = answers.find(|answer| answer.status == 429).unwrap();
+    assert!(refused.header("retry-after").is_some() && refused.header("ehbp-response-nonce").is_none());
+    assert_eq!(setup.send(&Request::get("/bodyless/x")).status, 200);
+}
+
+#[test]
 fn settings_that_contradict_are_named_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let (file, keys) = (folder.path().join("serve.yaml"), folder.path().join("keys.json"));
     one_shot_keys(&["add", keys.to_str().unwrap(), "--use", "ehbp"]);
+    let other = folder.path().join("other.json");
+    one_shot_keys(&["add", other.to_str().unwrap(), "--use", "hpke", "--kem", "x25519"]);
     let run = |arguments: &[&str], config: &str| {
         std::fs::write(&file, config).unwrap();
         let mut command = Command::new(BINARY);
@@ -111,6 +128,11 @@ sessions: {{ store: '{store}', allow_generated_kek: true }}
         ),
         (check, config(route, store, "keys: none.json"), "one_shot.keys: "),
         (check, config(route, store, "max_age_sec: 59"), "one_shot.max_age_sec"),
+        (
+            serve,
+            config(route, store, "keys: other.json"),
+            "other.json: there is no key of use ehbp, which routes[0] needs",
+        ),
         (serve, config(route, store, ""), "one_shot.keys: there is no key of use ehbp, which routes[0] needs"),
         (serve, config(route, "memory:", file_keys), "keys of use ehbp, whose claims"),
     ] {

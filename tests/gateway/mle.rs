@@ -39,6 +39,9 @@ pub(crate) struct Setup {
 
 /// Returns the body that came, and whether it came in clear with the header of MLE.
 pub(crate) fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
+    if head.method_and_target().1 == "/visa/unframed" {
+        return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}".to_vec();
+    }
     let wire = head.header("x-sealway-wire").unwrap_or("none").to_owned();
     answer("200 OK", &[("Content-Type", "application/json"), ("X-Wire", &wire)], body)
 }
@@ -226,6 +229,13 @@ fn whatever_is_wrong_gets_the_same_bytes_and_the_service_hears_nothing() {
     assert_eq!(setup.post("/visa", &format!("{good}=")).status, 400);
     let log = setup.server.log().join("\n");
     assert!(!log.contains("4111111111111111") && !log.contains(parts[3]), "{log}");
+}
+
+#[test]
+fn an_answer_whose_end_nothing_proves_is_not_sealed() {
+    let setup = setup("[one]");
+    assert_eq!(setup.post("/visa/unframed", &setup.token("one")).status, 502);
+    assert!(setup.service.next().is_ok());
 }
 
 #[test]

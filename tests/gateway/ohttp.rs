@@ -339,6 +339,27 @@ fn an_answer_that_no_message_can_have_becomes_a_502_within() {
 }
 
 #[test]
+fn a_gateway_limits_openings_by_the_network_of_its_peer_if_its_route_says_so() {
+    for (setting, is_limited) in [("", false), (", opens_per_minute: 2", true)] {
+        let setup = Setup::new(&["x25519"], setting);
+        let list = setup.keys();
+        let mut refused = 0.0;
+        for index in 0..12 {
+            let (outer, inner) = setup.ask(&list, &message(GET, &[], b""));
+            if outer.status == 429 {
+                refused += 1.0;
+                assert!(index >= 2 && outer.header("retry-after").is_some());
+                assert_eq!(outer.header("content-type"), Some("application/problem+json"));
+            } else {
+                assert_eq!((outer.status, status(&inner.unwrap())), (200, 201));
+            }
+        }
+        assert_eq!(refused > 0.0, is_limited);
+        assert_eq!(setup.metric("sealway_refusals_total{on=\"ohttp\",class=\"rate_limited\"}"), refused);
+    }
+}
+
+#[test]
 fn a_request_is_served_once_with_and_without_a_date() {
     let setup = Setup::new(&["x25519"], "");
     let list = setup.keys();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sealway_testkit::process::{Launch, Server};
-use sealway_testkit::raw_http::{Connection, Request};
+use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
@@ -113,6 +113,90 @@ fn the_gateway_receives_nothing_of_the_client_but_the_message() {
     assert_eq!(gateway.next().unwrap().0.header("incremental"), Some("?1"));
 }
 
+/// Number of requests in the short form of the privacy test; `SEALWAY_PRIVACY_REQUESTS` has another, such as 10000.
+const REQUESTS: usize = 300;
+
+#[test]
+fn the_gateway_receives_no_byte_that_differs_with_the_client_but_its_message() {
+    let requests = std::env::var("SEALWAY_PRIVACY_REQUESTS").map_or(REQUESTS, |text| text.parse().unwrap());
+    let setup = Setup::new(&["x25519"], "");
+    let list = setup.keys();
+    let gateway = Upstream::answering(|head: &RequestHead, _: &[u8]| {
+        let kind = head.header("content-type").unwrap().replace("-req", "-res");
+        answer("200 OK", &[("Content-Type", &kind)], b"sealed")
+    });
+    let gateway = gateway.unwrap();
+    let relay = relay(&gateway.address.to_string(), "");
+    let mut heads = std::collections::BTreeSet::new();
+    let mut sent = std::collections::BTreeSet::new();
+    for index in 0..requests {
+        // A client with an address, an agent, a spelling and a framing of its own, and a message of its own length.
+        let is_chunked_form = index % 2 == 1;
+        let content = vec![b'x'; index % 70];
+        let control = ["POST", "https", "api.example", "/pay"];
+        let client = ohttp::ClientRequest::from_encoded_config_list(&list).unwrap();
+        let (body, _) = client.encapsulate(&message(control, &[], &content)).unwrap();
+        let kind = if is_chunked_form { "message/ohttp-chunked-req" } else { "message/ohttp-req" };
+        let kind = if index % 3 == 0 { format!("{kind}; charset=c{index}") } else { kind.to_owned() };
+        let own = format!(
+            "Host: h{index}.example\r\nUser-Agent: agent/{index}\r\nCookie: id={index}\r\nX-Forwarded-For: 192.0.2.{}\r\n\
+             Accept-Language: l{index}\r\nX-Own-{index}: 1\r\ntraceparent: 00-{index:032x}-{index:016x}-01\r\nContent-Type: {kind}\r\n",
+            index % 250
+        );
+        let (framing, framed) = if index % 5 < 2 {
+            let (first, second) = body.split_at(body.len() / 2);
+            let chunk = |part: &[u8]| [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+            ("Transfer-Encoding: chunked".to_owned(), [&chunk(first)[..], &chunk(second), b"0\r\n\r\n"].concat())
+        } else {
+            (format!("Content-Length: {}", body.len()), body.clone())
+        };
+        let head = format!("POST /relay?c={index} HTTP/1.1\r\n{own}Connection: close\r\n{framing}\r\n\r\n");
+        let mut connection = Connection::open(relay.address()).unwrap();
+        connection.write(&[head.as_bytes(), &framed].concat()).unwrap();
+        assert_eq!(connection.read_answer("POST").unwrap().status, 200, "{head}");
+        let (mut head, received) = gateway.next().unwrap();
+        assert_eq!(received, body);
+        // Key id, KEM and suite: the rest of the message is the encapsulated secret and ciphertext.
+        assert_eq!(body[..7], [0, 0, 0x20, 0, 1, 0, 1]);
+        assert!(sent.insert(received), "two messages are alike");
+        let length = head.headers.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        assert_eq!(length.is_some(), !is_chunked_form);
+        if let Some((_, length)) = length {
+            assert_eq!(length.parse(), Ok(body.len()));
+            length.clear();
+        }
+        heads.insert((is_chunked_form, head.line, head.headers));
+    }
+    assert_eq!(heads.len(), 2, "one head for each form: {heads:?}");
+}
+
+#[test]
+fn every_client_gets_the_same_bytes_of_a_key_endpoint() {
+    let setup = Setup::new(&["x25519", "x-wing"], "");
+    for path in ["/ohttp-keys", "/ohttp-configs", "/.well-known/ohttp-gateway"] {
+        let mut answers = std::collections::BTreeSet::new();
+        for index in 0..30 {
+            let request = Request::get(&format!("{path}?c={index}")).set("Accept", "application/ohttp-keys");
+            let own = [
+                ("User-Agent", format!("agent/{index}")),
+                ("Cookie", format!("id={index}")),
+                ("Origin", format!("https://o{index}.example")),
+                ("Accept-Language", format!("l{index}")),
+                ("If-None-Match", format!("\"{index}\"")),
+                ("Forwarded", format!("for=192.0.2.{index}")),
+            ];
+            let request = own.iter().fold(request, |request, (name, value)| request.set(name, value));
+            let Answer { status, mut headers, body } = request.send(setup.server.address()).unwrap();
+            // The hour is that of all clients.
+            headers.retain(|(name, _)| name != "date");
+            assert_eq!(status, 200, "{path}");
+            answers.insert((headers, body));
+        }
+        let headers: Vec<_> = answers.iter().map(|(headers, _)| headers).collect();
+        assert_eq!(answers.len(), 1, "{path}: {headers:?}");
+    }
+}
+
 #[test]
 fn trailers_of_a_message_pass_in_neither_direction() {
     let (seen, heads) = std::sync::mpsc::channel();
@@ -125,13 +209,13 @@ fn trailers_of_a_message_pass_in_neither_direction() {
             let len = stream.read(&mut part).unwrap();
             bytes.extend_from_slice(&part[..len]);
         }
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: message/ohttp-res\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: message/ohttp-chunked-res\r\nTransfer-Encoding: chunked\r\n\r\n";
         stream.write_all(format!("{head}6\r\nsealed\r\n0\r\nX-Behind: 1\r\n\r\n").as_bytes()).unwrap();
         seen.send(String::from_utf8(bytes).unwrap()).unwrap();
     });
     let relay = relay(&address, "");
     let mut connection = Connection::open(relay.address()).unwrap();
-    let head = "POST /relay HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: message/ohttp-req\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = "POST /relay HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: message/ohttp-chunked-req\r\nTransfer-Encoding: chunked\r\n\r\n";
     connection.write(format!("{head}7\r\nmessage\r\n0\r\nX-Behind: 1\r\n\r\n").as_bytes()).unwrap();
     let answered = connection.read_to_end().unwrap();
     let answered = String::from_utf8(answered).unwrap();

@@ -11,7 +11,7 @@ use sealway_proto::one_shot::{ClientPsk, KeyConfig, KeyDocument, OneShotCall, se
 use sealway_proto::session::native::{InnerHeaders, RequestLine};
 use sealway_proto::wire::base64;
 use sealway_testkit::daemon::clear_environment;
-use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
@@ -42,6 +42,11 @@ fn now_ms() -> u64 {
 
 /// A service that answers with the headers that name the client, and the body; and a gateway with keys of these KEMs.
 fn setup(kems: &[&str]) -> Setup {
+    limited(kems, 0)
+}
+
+/// The same with a limit on openings; 0 is none.
+fn limited(kems: &[&str], opens_per_minute: u32) -> Setup {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     for kem in kems {
@@ -53,6 +58,9 @@ fn setup(kems: &[&str]) -> Setup {
     let count = served.clone();
     let service = Upstream::answering(move |head: &RequestHead, body: &[u8]| {
         count.fetch_add(1, Ordering::SeqCst);
+        if head.method_and_target().1 == "/pay/unframed" {
+            return b"HTTP/1.1 200 OK\r\n\r\n4111".to_vec();
+        }
         let who = ["x-sealway-auth", "x-sealway-subject"].map(|name| head.header(name).unwrap_or("-").to_owned());
         answer("200 OK", &[("Content-Type", "text/plain"), ("X-Who", &who.join(" "))], body)
     });
@@ -60,7 +68,8 @@ fn setup(kems: &[&str]) -> Setup {
     let config = format!(
         "
 listeners: [{{ address: '127.0.0.1:0' }}]
-one_shot: {{ keys: keys.json, psk: {{ master: psk-master, revoked: revoked.txt }}, max_age_sec: 60 }}
+admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
+one_shot: {{ keys: keys.json, psk: {{ master: psk-master, revoked: revoked.txt }}, max_age_sec: 60, opens_per_minute: {opens_per_minute} }}
 routes:
   - {{ match: {{ path_prefix: /pay }}, upstream: service, sealed: hpke }}
   - {{ match: {{ path_prefix: /known }}, upstream: service, sealed: [session, hpke], one_shot: {{ client: psk }} }}
@@ -98,6 +107,12 @@ impl Setup {
 
     fn send(&self, request: Request) -> Answer {
         request.send(self.server.address()).unwrap()
+    }
+
+    fn metric(&self, line: &str) -> f64 {
+        let request = Request::get("/metrics").header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
+        let text = request.send(self.server.admin()).unwrap().text();
+        text.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok()).unwrap_or_default()
     }
 
     fn served(&self) -> usize {
@@ -248,6 +263,55 @@ fn a_seal_header_that_names_no_wire_is_unsealable_where_wire_4_is_served_alone()
     }
     assert_eq!(setup.send(sealed.request().set("x-seal", "3")).status, 403);
     assert_eq!((setup.served(), setup.send(sealed.request()).status), (0, 200));
+}
+
+#[test]
+fn an_answer_whose_end_nothing_proves_is_not_sealed_as_whole() {
+    let setup = setup(&["x25519"]);
+    let sealed = ChangeableRequest::new(&setup.configs()[0], None, "/pay/unframed", now_ms());
+    let answer = sealed.request().send(setup.server.address());
+    assert!(answer.ok().is_none_or(|answer| sealed.open(&answer).is_none()));
+    assert_eq!(setup.served(), 1);
+}
+
+#[test]
+fn openings_of_strangers_are_limited_by_their_network_and_those_under_a_pre_shared_key_are_not() {
+    let setup = limited(&["x25519"], 3);
+    let config = &setup.configs()[0];
+    let partner = psk("partner-7");
+    let send = |psk: Option<ClientPsk<'_>>| {
+        let sealed = ChangeableRequest::new(config, psk, "/pay", now_ms());
+        setup.send(sealed.request())
+    };
+    let known = |key| Some(ClientPsk { id: "partner-7", key });
+    for _ in 0..10 {
+        assert_eq!(send(known(&partner)).status, 200);
+    }
+    // Two of three: what comes again, and what does not open.
+    let again = ChangeableRequest::new(config, known(&partner), "/pay", now_ms());
+    assert_eq!([(); 2].map(|()| setup.send(again.request()).status), [200, 409]);
+    assert_eq!((send(known(&[1; 32])).status, send(None).status), (400, 200));
+    // A minute's worth comes back bit by bit.
+    let more: Vec<_> = (0..10).map(|_| send(None)).collect();
+    let refused = more.iter().find(|answer| answer.status == 429).unwrap();
+    let served = 12 + more.iter().filter(|answer| answer.status == 200).count();
+    let problem: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
+    assert_eq!(problem["code"], "rate_limited");
+    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+    assert_eq!(setup.served(), served);
+    let opens = |result| {
+        setup.metric(&format!("sealway_one_shot_opens_total{{mode=\"hpke\",kem=\"x25519\",result=\"{result}\"}}"))
+    };
+    assert_eq!((opens("ok"), opens("rejected")), (served as f64, 2.0));
+    let kid = config.kid(default_provider());
+    let name = kid.strip_prefix("hpke:").unwrap();
+    assert_eq!(
+        setup.metric(&format!("sealway_one_shot_key_used_total{{use=\"hpke\",key_id=\"{name}\"}}")),
+        served as f64
+    );
+    let limited = setup.metric("sealway_refusals_total{on=\"call\",class=\"rate_limited\"}");
+    assert_eq!(limited, (22 - served) as f64);
+    assert_eq!(setup.configs().len(), 1, "the key document is sent all the same");
 }
 
 #[test]

@@ -145,12 +145,16 @@ routes: {ROUTES}",
                 text("metrics.token")
             )
         };
+        // Its claims need a store that keeps them.
+        let once = "routes: \n  - { match: { path_prefix: /once/ }, sealed: hpke, upstream: shop }\n";
+        sealway(&["one-shot-keys", "add", &text("shared/keys.json"), "--use", "hpke", "--kem", "x-wing"]);
         let (cert, key, crl) = (text("certs/server.cert.pem"), text("certs/server.key.pem"), text("certs/ca.crl.pem"));
         let config = format!(
             "listeners:
   - {{ name: plain, address: '127.0.0.1:0' }}
   - {{ name: tls, address: '127.0.0.1:0', tls: {{ cert: '{cert}', key: '{key}', client_ca: ['{}'], crl: ['{crl}'] }} }}
 access_log: {{ file: access.log }}
+one_shot: {{ keys: keys.json }}
 {}
 sessions:
   store: '{}'
@@ -159,7 +163,7 @@ sessions:
   identity: {{ key_file: keys.identity }}
 ",
             text("certs/ca.cert.pem"),
-            common(shared_metrics),
+            common(shared_metrics).replacen("routes: \n", once, 1),
             ground.store(),
             text("shared/keys.kek"),
         );

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use sealway_client::broker::Client;
+use sealway_client::{Body, OneShot, OneShotTrust};
+use sealway_proto::crypto::default_provider;
+use sealway_proto::one_shot::{KeyConfig, KeyDocument};
 use sealway_proto::relay::{Claims, Profile, Role};
 use sealway_proto::wire::Wire;
 use sealway_testkit::native_client::Link;
@@ -68,6 +71,11 @@ impl Traffic {
                 Some(session) => drop(session.seal(SEALED, b"{}").0.send(address)),
             });
         }
+        let (once, runtime) = (one_shot(shared).unwrap(), tokio::runtime::Runtime::new().unwrap());
+        traffic.each(500, move |_| {
+            let request = http::Request::post("/once/order").body(Body::from("{}".to_owned())).unwrap();
+            drop(runtime.block_on(once.send(request)));
+        });
         traffic.each(500, move |_| drop(WireSession::open(shared, Wire::V2, "/session/init")));
         for _ in 0..STRANGERS {
             traffic.each(20, move |switches| {
@@ -93,6 +101,16 @@ impl Traffic {
             }
         }));
     }
+}
+
+/// Returns a client that seals to the keys which a gateway publishes.
+fn one_shot(gateway: SocketAddr) -> anyhow::Result<OneShot> {
+    let provider = default_provider();
+    let published = Request::get("/.well-known/sealway-hpke-keys").send(gateway)?;
+    let document = KeyDocument::parse(provider, &published.body)?;
+    let kid = |config: &[u8]| Ok(KeyConfig::decode(provider, config)?.kid(provider));
+    let kids = document.keys.iter().map(|key| kid(&key.config)).collect::<anyhow::Result<_>>()?;
+    Ok(sealway_client::Client::builder(format!("http://{gateway}")).one_shot(OneShotTrust::Kids(kids))?)
 }
 
 /// Sends a request of a session that was never agreed, in a valid form.

@@ -338,7 +338,7 @@ async fn begin<'a>(
     let (line, now_ms) = (request_line(parts), sessions.now_ms());
     let is_served = |wire| match wire {
         Wire::OneShot if rules.one_shot.is_none() => Err(Refusal::WireOff(wire)),
-        Wire::OneShot => Ok(()),
+        Wire::OneShot => sessions.count_opening(),
         wire if !rules.serves_sessions => Err(one_shot::served_alone(headers, wire)),
         wire => sessions.check_wire(wire),
     };

@@ -34,6 +34,15 @@ pub trait Sessions: Send + Sync + 'static {
     /// [`Refusal::WireOff`].
     fn check_wire(&self, wire: Wire) -> Result<(), Refusal>;
 
+    /// Counts a request on wire 4 against the limit of its client's network, before any of it is opened.
+    ///
+    /// # Errors
+    /// [`Refusal::RateLimited`].
+    // SPEC one-shot.md#steps-of-the-server
+    fn count_opening(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Finds a session; an expired one may still be found. The implementation has its own deadline.
     ///
     /// # Errors

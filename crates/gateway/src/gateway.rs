@@ -31,7 +31,7 @@ use crate::forward;
 use crate::mle;
 use crate::ohttp;
 use crate::one_shot::exchange::KeyedAuthority;
-use crate::one_shot::{LiveKeys, ehbp};
+use crate::one_shot::{LiveKeys, Openings, ehbp};
 use crate::policy::TrustedProxies;
 use crate::route::{Action, Forward, Route, RouteQuery, Sealing, Selection, find};
 use crate::sealed;
@@ -86,6 +86,7 @@ pub struct Gateway {
     access_log: Option<AccessLog>,
     mle_keys: mle::KeyRing,
     one_shot: Arc<LiveKeys>,
+    openings: Arc<Openings>,
     /// Limits the log lines about disguised paths.
     disguised: Gate,
 }
@@ -122,6 +123,7 @@ impl Gateway {
             upstreams,
             access_log,
             mle_keys: mle::KeyRing::default(),
+            openings: Arc::new(Openings::new(one_shot.files().opens_per_minute)),
             one_shot,
             disguised: Gate::default(),
         }
@@ -179,6 +181,8 @@ impl Gateway {
         }
         // An answer of Oblivious HTTP has nothing beside its message: no origin of a client, and no time of a step.
         let is_oblivious = matches!(&found, Selection::Route(_, route) if route.is_oblivious());
+        // Every client gets the same bytes of a key document.
+        let is_document = matches!(&found, Selection::Route(_, route) if matches!(route.action, Action::Keys(_)));
         let origin = self.cors.allowed_origin(&parts.headers).filter(|_| !is_oblivious);
         let preflight = !is_oblivious && is_preflight(&parts.method, &parts.headers);
         let peer = parts.extensions.get::<Origin>().map(|origin| origin.peer);
@@ -228,6 +232,7 @@ impl Gateway {
         let took = timing.elapsed();
         if let Ok(value) = HeaderValue::try_from(timing.header(took))
             && !is_oblivious
+            && !is_document
         {
             response.headers_mut().append(SERVER_TIMING, value);
         }
@@ -306,7 +311,7 @@ impl Gateway {
             }
             Action::Forward(forward) if forward.policy.sealed == Sealing::Ehbp => {
                 let body = (body, self.room(&parts));
-                let (keys, target) = (&*self.one_shot, (&**forward, route.name.as_str()));
+                let (keys, target) = ((&*self.one_shot, &*self.openings), (&**forward, route.name.as_str()));
                 Box::pin(ehbp::call(keys, &self.authority, target, self.limits, parts, body, is_trusted, timing)).await
             }
             Action::Forward(forward) => {
@@ -315,7 +320,8 @@ impl Gateway {
                 if forward.policy.sealed.serves_hpke() {
                     let peer = parts.extensions.get::<Origin>().and_then(|origin| origin.client);
                     let (authority, keys) = (self.authority.clone(), self.one_shot.clone());
-                    let keyed = Arc::new(KeyedAuthority { authority, keys, peer });
+                    let openings = self.openings.clone();
+                    let keyed = Arc::new(KeyedAuthority::new(authority, keys, openings, peer, &parts.headers));
                     let authority = (&keyed, &*self.authority);
                     return Box::pin(sealed::call(authority, forward, self.limits, parts, body, is_trusted, timing))
                         .await;

@@ -25,7 +25,7 @@ use crate::config::RequestLimits;
 use crate::cors;
 use crate::route::Forward;
 use crate::uploads::{Upload, begin as begin_upload};
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, break_off_unframed};
 
 /// Answers a sealed request on a route.
 pub(crate) async fn call<S: Sessions>(
@@ -81,6 +81,8 @@ pub(crate) async fn call<S: Sessions>(
         if form == Form::Plain {
             cors::remove(answer.headers_mut());
         }
+        // Wires 1 and 2 promise their clients no whole answer, and old services of HTTP/1.0 stand behind them.
+        let answer = if form == Form::Plain { answer } else { break_off_unframed(answer) };
         Ok::<_, UpstreamError>(answer.map(ExchangeBody::from))
     };
     match serve(sessions, rules, parts, body, timing, service).await {

@@ -14,9 +14,11 @@ use ground::{DATA, GOAWAY, Ground, HEADERS, OK, RST_STREAM, frame, serve_h2};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use sealway_proto::wire::Wire;
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::native_client::read_frames;
 use sealway_testkit::raw_http::{Connection, Request};
+use sealway_testkit::wire_client::WireSession;
 use serde_json::json;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -163,6 +165,19 @@ fn an_answer_over_http_1_that_is_cut_off_is_broken() {
 }
 
 #[test]
+fn an_answer_whose_end_nothing_proves_is_sealed_as_whole_on_wires_1_and_2_alone() {
+    let server = serve_h1("HTTP/1.1 200 OK\r\n\r\nhel");
+    let ground = ground(&format!("http://{server}"), json!({}));
+    assert_eq!(over_http1(&ground), Outcome::Whole("hel".into()));
+    for wire in [Wire::V1, Wire::V2] {
+        let session = WireSession::open(ground.address, wire, "/session/init").unwrap();
+        let (answer, plaintext) = session.call("/sealed/x", b"{}").unwrap();
+        assert_eq!((answer.status, &*plaintext), (200, &b"hel"[..]), "{wire:?}");
+    }
+    assert_eq!(sealed(&ground), Outcome::Broken);
+}
+
+#[test]
 fn an_answer_without_a_length_over_tls_ends_by_close_notify_alone() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "client").unwrap();
@@ -190,7 +205,10 @@ fn an_answer_without_a_length_over_tls_ends_by_close_notify_alone() {
         });
         let ground = ground(&server, json!({"protocol": "http1", "tls": {"ca": certificates.ca}}));
         match says_close {
-            true => assert_eq!(over_http1(&ground), Outcome::Whole("hel".into())),
+            true => {
+                assert_eq!(over_http1(&ground), Outcome::Whole("hel".into()));
+                assert!(matches!(sealed(&ground), Outcome::Whole(text) if text.ends_with("hel")));
+            }
             false => assert_broken("no close_notify", &ground),
         }
     }

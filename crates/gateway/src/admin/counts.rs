@@ -1,14 +1,27 @@
-//! Counts of requests and rejections, read from the process's own metrics, so that the page and a scraper agree.
+//! Counts of requests, rejections and openings without a session, read from the process's own metrics, so that the page and a scraper agree.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Requests by route and class of status, and rejections.
+/// Requests by route and class of status, rejections, and openings without a session.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     requests: BTreeMap<String, BTreeMap<String, u64>>,
     refusals: Vec<Refusals>,
+    /// Openings by mode and KEM.
+    openings: BTreeMap<(String, String), OpeningCounts>,
+    /// Requests to each key of a one-shot mode, by its name.
+    to_keys: BTreeMap<String, u64>,
+}
+
+/// Openings of one mode and KEM, by their result.
+#[derive(Debug, Default, Serialize, PartialEq, Eq)]
+pub(super) struct OpeningCounts {
+    mode: String,
+    kem: String,
+    ok: u64,
+    rejected: u64,
 }
 
 /// Number of rejections of one class by one part of the gateway.
@@ -43,6 +56,18 @@ impl Counts {
                     let (listener, class) = (Some(label("listener")), label("status"));
                     counts.refusals.push(Refusals { on: "http".into(), class, listener, count });
                 }
+                "sealway_one_shot_opens_total" => {
+                    let (mode, kem) = (label("mode"), label("kem"));
+                    let opened = counts.openings.entry((mode.clone(), kem.clone())).or_default();
+                    (opened.mode, opened.kem) = (mode, kem);
+                    match &*label("result") {
+                        "ok" => opened.ok = count,
+                        _ => opened.rejected = count,
+                    }
+                }
+                "sealway_one_shot_key_used_total" => {
+                    counts.to_keys.insert(label("key_id"), count);
+                }
                 _ => {}
             }
         }
@@ -56,6 +81,16 @@ impl Counts {
     pub(super) fn requests(&self, route: &str) -> BTreeMap<&str, u64> {
         let of_route = self.requests.get(route).into_iter().flatten();
         of_route.filter(|(_, count)| **count > 0).map(|(status, count)| (status.as_str(), *count)).collect()
+    }
+
+    /// Returns the openings by mode and KEM.
+    pub(super) fn openings(&self) -> impl Iterator<Item = &OpeningCounts> {
+        self.openings.values()
+    }
+
+    /// Returns the requests to a key of a one-shot mode.
+    pub(super) fn to_key(&self, name: &str) -> u64 {
+        self.to_keys.get(name).copied().unwrap_or_default()
     }
 
     /// Returns the rejections, the most frequent first.
@@ -122,6 +157,9 @@ sealway_requests_total{route="a \"b\", {c\\}",status="4xx"} 0
 sealway_refusals_total{on="call",class="replayed"} 2
 sealway_refusals_total{on="call",class="unsealable"} 0
 sealway_refused_requests_total{listener="main",status="400"} 5
+sealway_one_shot_opens_total{mode="hpke",kem="x-wing",result="ok"} 8
+sealway_one_shot_opens_total{mode="hpke",kem="x-wing",result="rejected"} 3
+sealway_one_shot_key_used_total{use="hpke",key_id="0a"} 8
 sealway_sessions 3
 sealway_request_seconds{route="x",quantile="0.5"} 0.1
 sealway_requests_total{route="cut
@@ -131,6 +169,9 @@ sealway_requests_total{route="cut
         assert!(counts.requests("x").is_empty());
         let refusals: Vec<_> = counts.refusals().iter().map(|one| (&*one.on, &*one.class, one.count)).collect();
         assert_eq!(refusals, [("http", "400", 5), ("call", "replayed", 2)]);
+        let opened = OpeningCounts { mode: "hpke".into(), kem: "x-wing".into(), ok: 8, rejected: 3 };
+        assert_eq!(counts.openings().collect::<Vec<_>>(), [&opened]);
+        assert_eq!((counts.to_key("0a"), counts.to_key("0b")), (8, 0));
         assert_eq!(counts.refusals()[0].listener.as_deref(), Some("main"));
     }
 }

@@ -188,13 +188,16 @@ function tables(status) {
     return [[one.id, "code"], [minute(one.not_before_ms), "tight"], [minute(one.not_after_ms), "tight"],
       [whole.format(Math.max(0, days)), `number${colour}`], [state, { active: "good", expired: "bad" }[one.state] ?? ""]];
   }), "None: the native protocol is off.");
-  by("one-shot-card").hidden = status.one_shot_keys.length === 0;
+  for (const card of ["one-shot-card", "one-shot-opens-card"]) by(card).hidden = status.one_shot_keys.length === 0;
   fill("one-shot-keys", status.one_shot_keys.map((one) => {
     const days = Math.floor((one.published_until_ms - status.now_ms) / 86400000);
     const colour = days < 1 ? " bad" : days < 7 ? " warn" : " good";
     return [one.use, one.kem, [one.name, "code"], [minute(one.published_until_ms), "tight"], [minute(one.accepted_until_ms), "tight"],
-      [whole.format(Math.max(0, days)), `number${colour}`], [one.condition, { preferred: "good", over: "bad" }[one.condition] ?? ""]];
+      number(one.requests), [whole.format(Math.max(0, days)), `number${colour}`], [one.condition, { preferred: "good", over: "bad" }[one.condition] ?? ""]];
   }), "None.");
+  fill("one-shot-opens", status.one_shot_opens.map((one) => [
+    one.mode, one.kem, number(one.ok), [whole.format(one.rejected), `number${one.rejected > 0 ? " warn" : ""}`],
+  ]), "None since the start.");
   fill("refusals", status.refusals.map((one) => [
     one.listener === undefined ? one.on : `${one.on}, listener ${one.listener}`, [one.class, "code"], number(one.count),
   ]), "None since the start.");

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::Dashboard;
 use super::counts::Counts as MetricCounts;
+use crate::one_shot::ShownKey;
 use crate::route::{Action, Route};
 use crate::server::Server;
 use crate::traffic::{Counts, Latency};
@@ -132,7 +133,8 @@ impl Dashboard {
             "certificates_folder": self.0.certificates.is_some(),
             "sessions": sessions(server),
             "identity_keys": identity_keys(server),
-            "one_shot_keys": server.gateway().one_shot().shown(server.now_ms()),
+            "one_shot_keys": one_shot_keys(server, &metric_counts),
+            "one_shot_opens": metric_counts.openings().collect::<Vec<_>>(),
             "routes": routes(server, &metric_counts),
             "refusals": metric_counts.refusals(),
             "reloads": server.reloads(),
@@ -175,6 +177,21 @@ pub(super) fn upstreams(server: &Server) -> Value {
 pub(super) fn identity_keys(server: &Server) -> Value {
     let identity = server.authority().identity();
     json!(identity.map(|identity| identity.shown(server.now_ms())).unwrap_or_default())
+}
+
+/// Public data of a key of a one-shot mode, with the number of requests to it.
+#[derive(Serialize)]
+struct UsedKey {
+    #[serde(flatten)]
+    key: ShownKey,
+    requests: u64,
+}
+
+/// Returns the public data of the keys of one-shot modes.
+fn one_shot_keys(server: &Server, counts: &MetricCounts) -> Value {
+    let keys = server.gateway().one_shot().shown(server.now_ms()).into_iter();
+    let used = keys.map(|key| UsedKey { requests: counts.to_key(key.name()), key });
+    json!(used.collect::<Vec<_>>())
 }
 
 /// Returns the routes in their order, then the counts of requests that matched none.

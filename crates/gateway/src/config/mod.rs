@@ -44,7 +44,7 @@ use crate::demo::DemoService;
 use crate::gateway::Gateway;
 use crate::mle::{KeyFiles, KeyRing, Mle};
 use crate::ohttp::{self as oblivious, Relay, Targets};
-use crate::one_shot::{LiveKeys, OneShotFiles, Purpose, Replacement};
+use crate::one_shot::{LiveKeys, OneShotFiles, Openings, Purpose, Replacement};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
@@ -367,7 +367,8 @@ impl GatewayConfig {
                     let targets = policy.targets.iter();
                     let targets = targets.filter_map(|(target, upstream)| Some((target.clone(), forward(upstream)?)));
                     let (targets, keys) = (Targets(targets.collect()), one_shot.clone());
-                    Action::Ohttp(Arc::new(oblivious::Gateway { policy: policy.clone(), targets, keys }))
+                    let (policy, openings) = (policy.clone(), Openings::new(policy.opens_per_minute));
+                    Action::Ohttp(Arc::new(oblivious::Gateway { policy, targets, keys, openings }))
                 }
                 CheckedAction::OhttpRelay(upstream, forward, policy) => {
                     let upstream = upstreams.get(upstream.as_str())?.clone();

@@ -35,6 +35,9 @@ pub(super) struct RawOhttp {
     answer_max: Number<usize, MIB, 64, SEALED_BODY_MAX>,
     /// Of a gateway: length to whose multiples answers are filled up; 0 fills nothing up.
     padding: Number<usize, 0, 0, { 64 * 1024 }>,
+    /// Of a gateway: requests a minute and address (IPv6: a /64), counted before a private key is used; 0: no limit. A relay sends from its own
+    /// address for all of its clients, so a limit is one for the relay.
+    opens_per_minute: Number<u32, 0, 0, { u32::MAX as u64 }>,
     /// Of a relay: the path of the gateway at `upstream`.
     /// - type: path of a URL
     gateway_path: Option<String>,
@@ -125,6 +128,7 @@ fn resolve_gateway(
         request_max: raw.request_max.check(&format!("{at}.request_max"), problems),
         answer_max: raw.answer_max.check(&format!("{at}.answer_max"), problems),
         padding: raw.padding.check(&format!("{at}.padding"), problems),
+        opens_per_minute: raw.opens_per_minute.check(&format!("{at}.opens_per_minute"), problems),
         route: index,
     }
 }
@@ -139,6 +143,7 @@ fn resolve_relay(index: usize, raw: &RawOhttp, message_max: u64, problems: &mut 
         ("request_max", raw.request_max.given().is_some()),
         ("answer_max", raw.answer_max.given().is_some()),
         ("padding", raw.padding.given().is_some()),
+        ("opens_per_minute", raw.opens_per_minute.given().is_some()),
     ] {
         if is_given {
             problems.add(format!("{at}.{name}"), "only role: gateway takes this");

@@ -19,6 +19,9 @@ pub struct RawOneShot {
     psk: Option<RawPsk>,
     /// Time for which clients keep the keys that they fetched. A key that follows another is published as long before it is preferred.
     max_age_sec: Number<u64, 3600, 60, 604_800>,
+    /// Requests of wire 4 and EHBP a minute and address (IPv6: a /64), counted before a private key is used; 0: no limit. A request under a
+    /// pre-shared key that opens does not count. `ohttp.opens_per_minute` has the limit of an OHTTP gateway.
+    opens_per_minute: Number<u32, 0, 0, { u32::MAX as u64 }>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -41,6 +44,7 @@ pub(super) fn resolve(raw: &RawOneShot, file: Option<&Path>, problems: &mut Prob
             revoked: psk.revoked.as_ref().map(|revoked| problems.file("one_shot.psk.revoked", file, revoked)),
         }),
         max_age_ms: raw.max_age_sec.check("one_shot.max_age_sec", problems) * 1000,
+        opens_per_minute: raw.opens_per_minute.check("one_shot.opens_per_minute", problems),
         makes_ehbp_keys: false,
     }
 }

@@ -4,6 +4,7 @@
 //! It may not know an authority, a store, or a configuration of a service. The serving code does not use it.
 
 mod key_log;
+mod one_shot;
 mod output;
 mod tee;
 
@@ -182,6 +183,10 @@ impl Proxy {
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
         let line = RequestLine { method: parts.method.as_str(), target };
         let said = format!("{} {}", line.method, plain(target));
+        if let Some(sealed) = one_shot::request(&parts.headers) {
+            shown.line(&format!("{said}, {sealed}"));
+            return (None, None);
+        }
         if !parts.headers.contains_key(X_SEAL) {
             shown.line(&format!("{said}, not sealed with wire 3"));
             return (None, None);
@@ -231,6 +236,10 @@ impl Proxy {
 /// Inspects an answer's head; returns what is needed to inspect its body.
 fn look_at_answer(shown: MessageOutput, known: Option<&RequestContext>, answer: &Response<Body>) -> Option<Watch> {
     let (status, headers) = (answer.status().as_u16(), HttpHeaders(answer.headers()));
+    if let Some(sealed) = one_shot::answer(answer.headers()) {
+        shown.line(&format!("{status}, {sealed}"));
+        return None;
+    }
     if !answer.headers().contains_key(X_SEAL) {
         shown.line(&format!("{status}, not sealed with wire 3"));
         return None;

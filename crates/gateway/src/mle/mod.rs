@@ -43,7 +43,7 @@ pub(crate) use self::verify::{Evidence, VerifyPolicy};
 use crate::body::keeping;
 use crate::config::RequestLimits;
 use crate::route::Forward;
-use crate::upstream::UpstreamError;
+use crate::upstream::{UpstreamError, break_off_unframed};
 
 /// Says to a service how the request came: `mle:` and the name of the profile, or `ehbp`.
 pub(crate) const WIRE: HeaderName = HeaderName::from_static("x-sealway-wire");
@@ -404,7 +404,8 @@ impl Exchange<'_> {
             self.count_signature(kid);
         }
         let request = Request::from_parts(parts, full(body));
-        let mut answer = self.forward.upstream.call(request).await.map_err(Fault::Upstream)?;
+        let answer = self.forward.upstream.call(request).await.map_err(Fault::Upstream)?;
+        let mut answer = break_off_unframed(answer);
         policy.headers.to_client(answer.headers_mut());
         let (parts, body) = answer.into_parts();
         let time = self.forward.upstream.response_time();

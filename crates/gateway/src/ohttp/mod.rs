@@ -40,7 +40,7 @@ use self::stream::{Content, Piece, Stream, rejection, rejection_behind};
 pub(crate) use self::target::{Authority as Target, Targets};
 use crate::body::{barred, held_in, keeping};
 use crate::config::RequestLimits;
-use crate::one_shot::{Document, Key, LiveKeys, kem_name};
+use crate::one_shot::{Document, Key, LiveKeys, Openings, kem_name};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route};
 use crate::uploads::{Upload, begin as begin_upload};
 use crate::upstream::{UpstreamError, break_off_unframed};
@@ -74,6 +74,8 @@ pub(crate) struct GatewayPolicy {
     pub(crate) answer_max: usize,
     /// Length to whose multiples answers are filled up, in bytes; 0 fills nothing up.
     pub(crate) padding: usize,
+    /// Openings a minute and network of its peers; 0 means no limit.
+    pub(crate) opens_per_minute: u32,
     /// Index of the route in the configuration.
     pub(crate) route: usize,
 }
@@ -84,6 +86,7 @@ pub struct Gateway {
     pub(crate) policy: GatewayPolicy,
     pub(crate) targets: Targets,
     pub(crate) keys: Arc<LiveKeys>,
+    pub(crate) openings: Openings,
 }
 
 impl Gateway {
@@ -131,7 +134,9 @@ pub(crate) async fn call(
         return Document::OhttpList.answer(&gateway.keys, &parts.method, authority.now_ms());
     }
     let exchange = Exchange { gateway, authority, limits, route, origin: parts.extensions.get::<Origin>() };
-    let answer = match form_of(&parts, gateway.policy.takes_chunks) {
+    let client = exchange.origin.and_then(|origin| origin.client);
+    let form = form_of(&parts, gateway.policy.takes_chunks);
+    let answer = match form.and_then(|form| gateway.openings.take(client).map(|()| form).map_err(Rejection::from)) {
         Ok(Form::Whole) => {
             let room = Arc::new(Mutex::new(room));
             let answer = exchange.whole(body.held_in(room.clone()), &room).await;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use metrics::counter;
 use parking_lot::Mutex;
@@ -13,6 +13,7 @@ use sealway_proto::bhttp::BhttpError;
 use sealway_runtime::clock::http_date;
 use sealway_runtime::http::notices::Gate;
 use sealway_runtime::http::{Body, full};
+use sealway_sessions::answer::Refusal;
 
 /// A reason to reject a request. All requests of one reason get the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +23,22 @@ pub(super) struct Rejection {
     /// The type of the problem.
     kind: &'static str,
     title: &'static str,
+    /// Time after which the peer may send again, in seconds; 0 if that is no matter of time.
+    retry_after_sec: u64,
+}
+
+/// A limit of the peer's network, which is reached before anything is opened.
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        let Refusal::RateLimited(retry_after_sec) = refusal else { return Rejection::STORE };
+        let title = "too many requests from this network";
+        Rejection { retry_after_sec, ..Rejection::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", title) }
+    }
 }
 
 impl Rejection {
     const fn new(status: StatusCode, class: &'static str, title: &'static str) -> Self {
-        Rejection { status, class, kind: "about:blank", title }
+        Rejection { status, class, kind: "about:blank", title, retry_after_sec: 0 }
     }
 
     /// Header, key and ciphertext do not belong together (RFC 9458 section 5.3).
@@ -120,6 +132,9 @@ impl Rejection {
         let mut answer = self.problem(now_ms).map(full);
         if *self == Rejection::OUTER_METHOD {
             answer.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        if self.retry_after_sec > 0 {
+            answer.headers_mut().insert(RETRY_AFTER, self.retry_after_sec.into());
         }
         answer
     }

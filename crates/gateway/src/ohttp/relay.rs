@@ -13,14 +13,15 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use metrics::counter;
+use parking_lot::Mutex;
 use sealway_proto::ohttp::Form;
 use sealway_runtime::http::share::Share;
-use sealway_runtime::http::{Body, BodyError, Origin, RequestBody, discard};
+use sealway_runtime::http::{Body, BodyError, Origin, RequestBody, discard, full, read_body};
 
 use super::form_of;
 use super::rejection::Rejection;
 use super::seal::INCREMENTAL;
-use crate::body::{StreamLimits, bounded};
+use crate::body::{StreamLimits, bounded, keeping};
 use crate::config::RequestLimits;
 use crate::route::Forward;
 use crate::uploads::{Upload, begin as begin_upload};
@@ -80,16 +81,32 @@ impl Relay {
         };
         let is_answered = Arc::<AtomicBool>::default();
         let bounds = limits.of_body(&self.forward.policy, &is_answered);
-        let body =
-            MessageBody(bounded(body, StreamLimits { len_max: self.policy.message_max, ..bounds })).boxed_unsync();
+        let unanswered = |err: UpstreamError| Rejection::of_status(err.status());
+        // How a client frames its message would tell clients apart: a whole one goes on with its length, and chunks without.
+        if form == Form::Whole && body.size_hint().exact().is_none() {
+            let room = Arc::new(Mutex::new(room));
+            let max = usize::try_from(self.policy.message_max).unwrap_or(usize::MAX);
+            let read = read_body(body.held_in(room.clone()), max, limits.body_time).await;
+            let message = read.map_err(|refusal| unanswered(UpstreamError::RequestBody(refusal)))?;
+            let answer = self.ask(form, &parts, keeping(full(message), room)).await?;
+            return self.of_gateway(form, answer, limits);
+        }
+        let body = bounded(body, StreamLimits { len_max: self.policy.message_max, ..bounds });
+        let body = MessageBody { body, has_length: form == Form::Whole }.boxed_unsync();
         let upload = Upload {
             forward: &self.forward,
             origin: parts.extensions.get::<Origin>(),
             ahead_max: limits.body_ahead_max,
             waits_for_100: false,
         };
-        let unanswered = |err: UpstreamError| Rejection::of_status(err.status());
         let body = begin_upload(body, room, &upload).await.map_err(unanswered)?;
+        let answer = self.ask(form, &parts, body).await?;
+        is_answered.store(true, Ordering::Relaxed);
+        self.of_gateway(form, answer, limits)
+    }
+
+    /// Sends a message to the gateway, with nothing beside it.
+    async fn ask(&self, form: Form, parts: &Parts, body: Body) -> Result<Response<Body>, Rejection> {
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.policy.gateway_path.clone();
@@ -98,9 +115,8 @@ impl Relay {
         if is_incremental(&parts.headers) {
             request.headers_mut().insert(INCREMENTAL, YES);
         }
-        let answer = self.forward.upstream.call(request).await.map_err(unanswered)?;
-        is_answered.store(true, Ordering::Relaxed);
-        self.of_gateway(form, answer, limits)
+        let answer = self.forward.upstream.call(request).await;
+        answer.map_err(|err| Rejection::of_status(err.status()))
     }
 
     /// Passes on an answer of the gateway: one of the request's form, or an error. A redirect is followed by nobody: it would move
@@ -128,7 +144,8 @@ impl Relay {
         }
         parts.extensions.clear();
         let bounds = StreamLimits { len_max: max, idle: limits.body_idle, time: None, rate: None };
-        Ok(Response::from_parts(parts, MessageBody(bounded(body, bounds)).boxed_unsync()))
+        let body = MessageBody { body: bounded(body, bounds), has_length: true };
+        Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 }
 
@@ -138,22 +155,26 @@ fn is_incremental(headers: &HeaderMap) -> bool {
 }
 
 /// The body of a message without its trailers, which could name a client.
-struct MessageBody(Body);
+struct MessageBody {
+    body: Body,
+    /// True if a known length is passed on.
+    has_length: bool,
+}
 
 impl HttpBody for MessageBody {
     type Data = Bytes;
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = ready!(Pin::new(&mut self.0).poll_frame(cx));
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         Poll::Ready(frame.filter(|frame| !frame.as_ref().is_ok_and(Frame::is_trailers)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
+        if self.has_length { self.body.size_hint() } else { SizeHint::default() }
     }
 }

@@ -145,7 +145,7 @@ impl KeyFile {
         life: Lifetime,
     ) -> Result<Arc<Key>, ConfigError> {
         let Form { purpose, kem, key_id } = form;
-        self.entries.retain(|entry| entry.key.times().condition(life.now_ms) != Condition::Over);
+        self.prune(life.now_ms);
         let of_purpose = || self.entries.iter().map(|entry| &entry.key).filter(|key| key.purpose() == purpose);
         let follows = of_purpose().any(|key| key.times().published_until_ms > life.from_ms);
         // Several processes read the file, one after the other; the caches of EHBP's clients do not count.

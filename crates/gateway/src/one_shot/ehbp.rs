@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use self::body::{Ciphertexts, Fault, SealedAnswer, StreamedRequest};
-use super::{Key, LiveKeys, Purpose};
+use super::{Key, LiveKeys, Openings, Purpose};
 use crate::body::{StreamLimits, keeping};
 use crate::config::RequestLimits;
 use crate::cors;
@@ -92,7 +92,7 @@ struct Exchange<'a> {
 
 /// Answers a request of a route with `sealed: ehbp`.
 pub(crate) async fn call(
-    keys: &LiveKeys,
+    (keys, openings): (&LiveKeys, &Openings),
     authority: &Authority,
     (forward, route): (&Forward, &str),
     limits: RequestLimits,
@@ -110,7 +110,15 @@ pub(crate) async fn call(
             discard(body).await;
             Err(EhbpError::Header.into())
         }
-        Ok(Some(enc)) => exchange.sealed(&enc, parts, (body, room), timing).await,
+        Ok(Some(enc)) => {
+            let client = parts.extensions.get::<Origin>().and_then(|origin| origin.client);
+            if let Err(refusal) = openings.take(client) {
+                discard(body).await;
+                sealway_sessions::answer::report(&refusal, "ehbp");
+                return rejected(refusal, Form::Plain);
+            }
+            exchange.sealed(&enc, parts, (body, room), timing).await
+        }
         Err(err) => {
             discard(body).await;
             Err(err.into())

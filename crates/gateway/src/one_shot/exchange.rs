@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use http::header::HeaderMap;
+use metrics::counter;
 use sealway_exchange::{OneShotKeys, Sessions};
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::AgreementProvider;
@@ -10,12 +13,13 @@ use sealway_proto::hpke::{Kem, PrivateKey};
 use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::RecipientKey;
 use sealway_proto::session::{Claim, Fresh, SealRandoms, Session};
+use sealway_proto::wire::header::X_KID;
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use sealway_sessions::Authority;
 use sealway_sessions::answer::Refusal;
 use zeroize::Zeroizing;
 
-use super::{Key, LiveKeys};
+use super::{Key, LiveKeys, Openings, kem_name};
 
 /// The KEMs of wire 4.
 pub(crate) const HPKE_KEMS: [Kem; 4] = [Kem::XWing, Kem::MlKem768P256, Kem::X25519, Kem::P256];
@@ -74,11 +78,58 @@ impl OneShotKeys for LiveKeys {
     }
 }
 
-/// The authority's sessions and claims with the keys of wire 4, for a request of one peer.
+/// The authority's sessions and claims with the keys of wire 4, for one request of a peer.
 pub(crate) struct KeyedAuthority {
-    pub(crate) authority: Arc<Authority>,
-    pub(crate) keys: Arc<LiveKeys>,
-    pub(crate) peer: Option<IpAddr>,
+    authority: Arc<Authority>,
+    keys: Arc<LiveKeys>,
+    openings: Arc<Openings>,
+    peer: Option<IpAddr>,
+    /// The key that the request names, for the metrics.
+    key: Option<Arc<Key>>,
+    /// True once the request goes to the service.
+    is_passed: AtomicBool,
+}
+
+impl KeyedAuthority {
+    /// Creates the interface for a request with these headers.
+    pub(crate) fn new(
+        authority: Arc<Authority>,
+        keys: Arc<LiveKeys>,
+        openings: Arc<Openings>,
+        peer: Option<IpAddr>,
+        headers: &HeaderMap,
+    ) -> Self {
+        let kid = headers.get(X_KID).and_then(|kid| kid.to_str().ok()).unwrap_or_default();
+        let name = kid.strip_prefix("hpke:");
+        let key = name.and_then(|name| keys.by_name(name, authority.now_ms()));
+        KeyedAuthority { authority, keys, openings, peer, key, is_passed: AtomicBool::new(false) }
+    }
+
+    fn count_open(&self, result: &'static str) {
+        let Some(key) = &self.key else { return };
+        let kem = kem_name(key.config().public_key().kem());
+        counter!("sealway_one_shot_opens_total", "mode" => "hpke", "kem" => kem, "result" => result).increment(1);
+        if result == "ok" {
+            let name = key.name().to_owned();
+            counter!("sealway_one_shot_key_used_total", "use" => "hpke", "key_id" => name).increment(1);
+        }
+    }
+
+    /// Reserves a claim of wire 4.
+    async fn reserve_one_shot(&self, psk_id: Option<&str>, claim: &Claim) -> Result<Fresh, Refusal> {
+        let fresh = if let Some(psk_id) = psk_id {
+            let fresh = self.authority.reserve_psk(psk_id, claim).await?;
+            // No stranger made it, nor sent it again.
+            self.openings.give_back(self.peer);
+            fresh
+        } else {
+            // All strangers share the name of the key, so their network has the share of the store.
+            self.authority.reserve_from(self.peer, claim).await?
+        };
+        self.is_passed.store(true, Ordering::Relaxed);
+        self.count_open("ok");
+        Ok(fresh)
+    }
 }
 
 impl Sessions for KeyedAuthority {
@@ -98,16 +149,18 @@ impl Sessions for KeyedAuthority {
         self.authority.check_wire(wire)
     }
 
+    fn count_opening(&self) -> Result<(), Refusal> {
+        self.openings.take(self.peer)
+    }
+
     async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
         self.authority.find(id).await
     }
 
     async fn reserve(&self, session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
-        match (session.key_name(), session.record().subject.as_deref()) {
-            (Some(_), Some(psk_id)) => self.authority.reserve_psk(psk_id, claim).await,
-            // All strangers share the name of the key, so their network has the share of the store.
-            (Some(_), None) => self.authority.reserve_from(self.peer, claim).await,
-            (None, _) => self.authority.reserve(session, claim).await,
+        match session.key_name() {
+            Some(_) => self.reserve_one_shot(session.record().subject.as_deref(), claim).await,
+            None => self.authority.reserve(session, claim).await,
         }
     }
 
@@ -120,6 +173,10 @@ impl Sessions for KeyedAuthority {
     }
 
     fn report(&self, refusal: &Refusal, what: &'static str) {
+        let is_limited = matches!(refusal, Refusal::RateLimited(_));
+        if !is_limited && !self.is_passed.load(Ordering::Relaxed) {
+            self.count_open("rejected");
+        }
         Sessions::report(&*self.authority, refusal, what);
     }
 

@@ -4,6 +4,7 @@
 //! {"version": 1,
 //!  "keys": [{"use": "ehbp", "kem": "x25519", "suites": ["aes-256-gcm"], "key_id": 0, "seed": "<base64>",
 //!    "published": "2026-11-28T00:00:00.000Z", "preferred": "…", "published_until": "…", "accepted_until": "…"}],
+//!  "ended": [{"key": "<base64 of the hash>", "accepted_until": "…"}],
 //!  "root_public_key": "<base64>", "signed_document": {…}}
 //! ```
 
@@ -25,12 +26,14 @@ use sealway_sessions::kek::{self, Version, version};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::key::{Key, Purpose, Times, aead_name, kem_name, parse_aead, parse_kem};
+use super::key::{Condition, Key, Purpose, Times, aead_name, kem_name, parse_aead, parse_kem};
 
 /// The version of the form that this build reads and writes.
 const VERSION: u32 = 1;
 /// Longest key file that is read, in bytes.
 const FILE_LEN_MAX: u64 = 256 * 1024;
+/// Most keys that are over and no longer in the file, of which it notes the end: later ones replace the first.
+const ENDED_MAX: usize = 1000;
 /// Most keys of one use, in all conditions. A document of wire 4 has no room for more.
 pub(super) const KEYS_OF_USE_MAX: usize = 16;
 
@@ -39,6 +42,8 @@ pub(super) const KEYS_OF_USE_MAX: usize = 16;
 struct RawFile {
     version: u32,
     keys: Vec<RawKey>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<RawKeyEnd>,
     #[serde(skip_serializing_if = "Option::is_none")]
     root_public_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +64,20 @@ struct RawKey {
     accepted_until: String,
 }
 
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawKeyEnd {
+    key: String,
+    accepted_until: String,
+}
+
+/// A key whose claims are over with it: were it accepted again, so would be its requests.
+pub(super) struct KeyEnd {
+    /// Hash as of [`Key::key_hash`], the scope of its claims.
+    key_hash: [u8; 32],
+    accepted_until: String,
+}
+
 /// A key, and the seed that the file has of it.
 pub(super) struct Entry {
     pub(super) key: Arc<Key>,
@@ -69,6 +88,8 @@ pub(super) struct Entry {
 #[derive(Default)]
 pub struct KeyFile {
     pub(super) entries: Vec<Entry>,
+    /// Keys with claims that end with them, after they were removed.
+    ended: Vec<KeyEnd>,
     /// The document of wire 4 that a root signed, and the root's public key.
     pub(super) signed: Option<(KeyDocument, [u8; P256_PUBLIC_LEN])>,
     /// The version of the file that was read.
@@ -98,7 +119,13 @@ impl KeyFile {
         }
         let entries = raw.keys.into_iter().enumerate();
         let entries = entries.map(|(index, key)| entry(provider, key).map_err(|what| format!("keys[{index}].{what}")));
-        let mut file = KeyFile { entries: entries.collect::<Result<_, _>>()?, signed: None, version: None };
+        let ended = raw.ended.into_iter().enumerate().map(|(index, RawKeyEnd { key, accepted_until })| {
+            let key_hash = base64::decode(key.as_bytes()).ok().and_then(|hash| hash.try_into().ok());
+            let key_hash = key_hash.ok_or_else(|| format!("ended[{index}].key: expected 32 bytes in base64"))?;
+            Ok::<_, String>(KeyEnd { key_hash, accepted_until })
+        });
+        let (entries, ended) = (entries.collect::<Result<_, _>>()?, ended.collect::<Result<_, _>>()?);
+        let mut file = KeyFile { entries, ended, ..KeyFile::default() };
         file.check()?;
         file.signed = match (raw.signed_document, raw.root_public_key) {
             (Some(document), Some(root)) => Some(signed(provider, default_es256(), &document, &root)?),
@@ -123,6 +150,12 @@ impl KeyFile {
             }
         }
         for (index, Entry { key, .. }) in self.entries.iter().enumerate() {
+            if let Some(ended) = self.ended.iter().find(|ended| ended.key_hash == *key.key_hash()) {
+                return Err(format!(
+                    "keys[{index}].seed: this key ended {}, and its requests would be accepted again: make another key",
+                    ended.accepted_until
+                ));
+            }
             let before = self.entries.iter().take(index).map(|entry| &entry.key).enumerate();
             for (other_index, other) in before {
                 if other.config().public_key() == key.config().public_key() {
@@ -140,6 +173,19 @@ impl KeyFile {
             }
         }
         Ok(())
+    }
+
+    /// Removes the keys that are over, and notes the end of those whose claims end with them.
+    pub(super) fn prune(&mut self, now_ms: u64) {
+        for Entry { key, .. } in
+            self.entries.extract_if(.., |entry| entry.key.times().condition(now_ms) == Condition::Over)
+        {
+            if key.purpose() != Purpose::Hpke {
+                let accepted_until = iso8601(key.times().accepted_until_ms);
+                self.ended.push(KeyEnd { key_hash: *key.key_hash(), accepted_until });
+            }
+        }
+        self.ended.drain(..self.ended.len().saturating_sub(ENDED_MAX));
     }
 
     /// Checks that each key which follows another is published for `max_age_ms` before it is preferred, so that the caches of clients
@@ -202,10 +248,15 @@ impl KeyFile {
         to_json(&RawFile {
             version: VERSION,
             keys: self.entries.iter().map(raw_key).collect(),
+            ended: self.ended.iter().map(raw_key_end).collect(),
             root_public_key: self.signed.as_ref().map(|(_, root)| base64::encode(root)),
             signed_document: document.map_err(|err| ConfigError(err.to_string()))?,
         })
     }
+}
+
+fn raw_key_end(KeyEnd { key_hash, accepted_until }: &KeyEnd) -> RawKeyEnd {
+    RawKeyEnd { key: base64::encode(key_hash), accepted_until: accepted_until.clone() }
 }
 
 fn raw_key(Entry { key, seed }: &Entry) -> RawKey {

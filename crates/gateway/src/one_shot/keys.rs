@@ -17,6 +17,7 @@ use sealway_runtime::config::ConfigError;
 use sealway_sessions::kek::{Version, version};
 use serde::Serialize;
 
+use super::claims::ClaimedKeys;
 use super::edit::{Form, Lifetime, document_keys, preference};
 use super::file::KeyFile;
 use super::key::{Condition, Key, Purpose, kem_name};
@@ -38,6 +39,8 @@ pub struct OneShotFiles {
     pub psk: Option<PskFiles>,
     /// Time for which clients keep what they fetched, in milliseconds.
     pub max_age_ms: u64,
+    /// Openings a minute and network of clients on wire 4 and EHBP; 0 means no limit.
+    pub opens_per_minute: u32,
     /// True if keys of use ehbp are made at start: claims are in memory alone, and a key must not outlive its claims.
     pub makes_ehbp_keys: bool,
 }
@@ -49,6 +52,8 @@ type Fault = (String, String);
 #[derive(Debug, Default)]
 struct State {
     keys: Vec<Arc<Key>>,
+    /// The keys of the content before, and of all before that.
+    claimed: ClaimedKeys,
     signed: Option<KeyDocument>,
     read_ms: u64,
     /// The document of wire 4 that was built last: strangers can have it sent, with a kid of their own, at any rate.
@@ -74,6 +79,13 @@ pub struct ShownKey {
     condition: Condition,
     published_until_ms: u64,
     accepted_until_ms: u64,
+}
+
+impl ShownKey {
+    /// Returns the name of the key.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// The keys that are in force: one value for the whole process, so that requests in flight see each retirement and revocation, also after
@@ -399,33 +411,6 @@ impl State {
             until_ms: changes.iter().copied().filter(|at_ms| *at_ms > now_ms).min().unwrap_or(u64::MAX),
         }
     }
-
-    /// Checks that a key which was in force stays what its claims were made for. Claims without a stamp end with their key, and have
-    /// its configuration in their scope.
-    ///
-    /// # Errors
-    /// A text that names the member of the key.
-    fn check_claims(&self, key: &Key, now_ms: u64) -> Result<(), String> {
-        let is_same = |known: &&Arc<Key>| known.config().public_key() == key.config().public_key();
-        let Some(known) = self.keys.iter().find(is_same) else { return Ok(()) };
-        if known.purpose() == Purpose::Hpke || known.times().condition(now_ms) == Condition::Future {
-            return Ok(());
-        }
-        let (end_ms, known_end_ms) = (key.times().accepted_until_ms, known.times().accepted_until_ms);
-        if end_ms > known_end_ms {
-            let (end, known_end) = (iso8601(end_ms), iso8601(known_end_ms));
-            return Err(format!(
-                "accepted_until: {end}, after the end in force, {known_end}, with which the claims of its requests end: they would be \
-                 accepted again. Add another key instead"
-            ));
-        }
-        if key.encoded() != known.encoded() {
-            return Err("suites: key_id and suites of a key in force must not change: its requests would be accepted \
-                        again. Add another key instead"
-                .into());
-        }
-        Ok(())
-    }
 }
 
 /// Reads all files, as a start does: a bad one is an error.
@@ -451,13 +436,14 @@ fn read_state(
     now_ms: u64,
 ) -> Result<State, Fault> {
     let at_keys = |what: String| ("one_shot.keys".to_owned(), what);
-    let mut state = State { read_ms: now_ms, ..State::default() };
+    let mut state = State { read_ms: now_ms, claimed: before.claimed.clone(), ..State::default() };
+    state.claimed.note(before.keys.iter(), now_ms);
     if let Some(path) = &files.keys {
         let in_file = |what: String| at_keys(format!("{}: {what}", path.display()));
         let file = KeyFile::read(provider, path).map_err(|err| at_keys(err.0))?;
         file.check_leads(files.max_age_ms).map_err(in_file)?;
         for (index, key) in file.keys().enumerate() {
-            before.check_claims(key, now_ms).map_err(|what| in_file(format!("keys[{index}].{what}")))?;
+            state.claimed.check(key).map_err(|what| in_file(format!("keys[{index}].{what}")))?;
         }
         state.keys = file.keys().cloned().collect();
         state.signed = file.signed_document().cloned();

@@ -29,7 +29,7 @@ fn add(file: &mut KeyFile, purpose: Purpose, kem: Kem, from_ms: u64) -> std::syn
 }
 
 fn files(path: &Path, makes_ehbp_keys: bool) -> OneShotFiles {
-    OneShotFiles { keys: Some(path.to_owned()), psk: None, max_age_ms: HOUR_MS, makes_ehbp_keys }
+    OneShotFiles { keys: Some(path.to_owned()), psk: None, max_age_ms: HOUR_MS, opens_per_minute: 0, makes_ehbp_keys }
 }
 
 fn live(path: &Path) -> LiveKeys {
@@ -268,7 +268,7 @@ fn keys_are_imported_from_the_files_of_other_servers() {
 
 #[test]
 fn keys_that_are_made_here_end_and_have_a_successor_while_a_file_may_have_none() {
-    let none = OneShotFiles { keys: None, psk: None, max_age_ms: HOUR_MS, makes_ehbp_keys: true };
+    let none = OneShotFiles { keys: None, psk: None, max_age_ms: HOUR_MS, opens_per_minute: 0, makes_ehbp_keys: true };
     let keys = LiveKeys::load(default_provider(), none, NOW_MS).unwrap();
     let first = keys.preferred(Purpose::Ehbp, NOW_MS).unwrap();
     keys.reload_if_changed(NOW_MS + HOUR_MS);
@@ -408,4 +408,76 @@ fn the_key_document_is_built_once_until_a_key_changes_its_condition() {
     let (last, value) = at(first.times().accepted_until_ms);
     assert!(!std::sync::Arc::ptr_eq(&one, &last) && value["keys"].as_array().unwrap().len() == 1);
     assert_eq!(keys.document(NOW_MS), one.value, "an earlier time has its own document");
+}
+
+#[test]
+fn a_key_that_claims_ended_with_lives_no_longer_than_it_did_also_after_it_was_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    for purpose in [Purpose::Ehbp, Purpose::Ohttp] {
+        let mut file = KeyFile::default();
+        let first = add(&mut file, purpose, Kem::X25519, NOW_MS);
+        add(&mut file, purpose, Kem::X25519, NOW_MS);
+        std::fs::write(&path, "").unwrap();
+        file.replace(&path).unwrap();
+        let read = || serde_json::from_slice::<Value>(&std::fs::read(&path).unwrap()).unwrap();
+        let (whole, end) = (read(), first.times().accepted_until_ms);
+        let with = |end_ms: Option<u64>| {
+            let mut text = whole.clone();
+            match end_ms {
+                Some(end_ms) => text["keys"][0]["accepted_until"] = json!(sealway_runtime::clock::iso8601(end_ms)),
+                None => drop(text["keys"].as_array_mut().unwrap().remove(0)),
+            }
+            std::fs::write(&path, text.to_string()).unwrap();
+        };
+        let keys = live(&path);
+        let err = |at_ms| keys.reload(at_ms).first().map(|(_, why)| why.clone()).unwrap_or_default();
+        with(Some(end + 1));
+        assert!(err(NOW_MS).contains("keys[0].accepted_until: "), "{}", err(NOW_MS));
+        // A shorter life is the one that claims have from then on.
+        with(Some(end - 1));
+        assert_eq!(err(NOW_MS), "");
+        for at_ms in [NOW_MS, end + 2] {
+            with(None);
+            assert_eq!(err(at_ms), "");
+            with(Some(end));
+            assert!(err(at_ms).contains("keys[0].accepted_until: "), "{}", err(at_ms));
+        }
+        with(Some(end - 1));
+        assert_eq!(err(NOW_MS), "", "claims that end with it are still there");
+    }
+    // Claims of wire 4 have a stamp.
+    let mut file = KeyFile::default();
+    let key = add(&mut file, Purpose::Hpke, Kem::X25519, NOW_MS);
+    file.replace(&path).unwrap();
+    let keys = live(&path);
+    let mut text: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    text["keys"][0]["accepted_until"] = json!(sealway_runtime::clock::iso8601(key.times().accepted_until_ms + 1));
+    std::fs::write(&path, text.to_string()).unwrap();
+    assert!(keys.reload(NOW_MS).is_empty());
+}
+
+#[test]
+fn a_key_that_is_over_is_not_imported_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, source) = (folder.path().join("keys.json"), folder.path().join("seed"));
+    std::fs::write(&source, "6db9df30aa07dd42ee5e8181afdb977e538f5e1fec8a06223f33f7013e525037\n").unwrap();
+    let import = |file: &mut KeyFile, purpose, at_ms| {
+        let life = Lifetime { now_ms: at_ms, ..life(at_ms) };
+        let form = Form { purpose, kem: Kem::X25519, key_id: Some(7) };
+        file.import_seed(default_provider(), &source, form, life)
+    };
+    for (purpose, is_refused) in [(Purpose::Ohttp, true), (Purpose::Hpke, false)] {
+        let mut file = KeyFile::default();
+        let end_ms = import(&mut file, purpose, NOW_MS).unwrap().times().accepted_until_ms;
+        let life = Lifetime { now_ms: end_ms, ..life(end_ms) };
+        file.generate(default_provider(), form(purpose, Kem::X25519), life).unwrap();
+        assert_eq!(file.keys().count(), 1);
+        std::fs::write(&path, "").unwrap();
+        file.replace(&path).unwrap();
+        let mut file = KeyFile::read(default_provider(), &path).unwrap();
+        let again = import(&mut file, purpose, end_ms).map_err(|err| err.0);
+        assert_eq!(again.is_err(), is_refused, "{purpose:?}");
+        assert!(again.err().is_none_or(|err| err.contains("keys[1].seed: this key ended 2026-12-06")));
+    }
 }

@@ -217,9 +217,10 @@ impl Group {
             return Ok(response);
         }
         exchange.check_first_chunk(&head)?;
+        let is_unproved = head.framing == Framing::Close && !exchange.is_over_tls();
         let body = exchange.into_body_of(&head, times.idle);
         let mut response = response_of(head.status, headers, body);
-        if head.framing == Framing::Close {
+        if is_unproved {
             response.extensions_mut().insert(EndsWithConnection);
         }
         Ok(response)

@@ -294,6 +294,11 @@ impl Exchange {
         }
     }
 
+    /// Returns whether the connection uses TLS, which proves its end.
+    pub(super) fn is_over_tls(&self) -> bool {
+        matches!(self.connection.io, Io::Tls(_))
+    }
+
     /// Rejects an answer whose first chunk came with the head and is malformed, while the client can still get an
     /// error.
     pub(super) fn check_first_chunk(&self, head: &ResponseHead) -> Result<(), ExchangeError> {
