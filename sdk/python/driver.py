@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sealway import entropy
+from sealway.crypto.hpke import Kem
 from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import DEFAULT_SUITES, Suite
 from sealway.errors import ProtocolError
 from sealway.exchange.reply import Reply
 from sealway.exchange.request import Exchange
+from sealway.session import one_shot
 from sealway.session.claim import WINDOW_MS, Admission, SessionRecord
 from sealway.session.compat import call as compat_call
 from sealway.session.compat import init as compat_init
@@ -23,7 +25,8 @@ from sealway.session.native import call as native_call
 from sealway.session.native import client, message, server
 from sealway.session.native.stream import open_whole
 from sealway.wire.encoding import decode_base64, encode_base64
-from sealway.wire.header import X_SEALED, Headers
+from sealway.wire.header import X_IDEMPOTENCY_KEY, X_SEALED, Headers
+from sealway.wire.identifier import split_idempotency_key
 from sealway.wire.inner import InnerHeaders, encode_inner
 
 TTL_SEC, TTL_SEC_MIN, TTL_SEC_MAX = 1800, 300, 3600
@@ -87,8 +90,9 @@ class Driver:
     def hello(self, m: Json) -> Json:
         return {
             "language": "python",
-            "wires": [1, 2, 3],
+            "wires": [1, 2, 3, 4],
             "suites": [suite.value for suite in DEFAULT_SUITES],
+            "kems": [kem.value for kem in Kem],
             "roles": ["client", "server"],
         }
 
@@ -182,8 +186,15 @@ class Driver:
 
     # --- Calls
 
+    def client_key(self, m: Json) -> Json:
+        config = one_shot.KeyConfig(bytes.fromhex(m["config_hex"]))
+        if config.kem is None:
+            raise ProtocolError("public_key_invalid")
+        psk = None if m["psk_id"] is None else (m["psk_id"], bytes.fromhex(m["psk_hex"]))
+        return {"session": self.keep((config, (config.kem, psk))), "kid": config.kid}
+
     def client_seal(self, m: Json) -> Json:
-        session, _ = self.handles[m["session"]]
+        session, more = self.handles[m["session"]]
         body, stamp = bytes.fromhex(m["body_hex"]), str(m["now_ms"])
         if isinstance(session, compat_call.ClientSession):
             sealed = session.seal(m["target"], body, stamp, entropy.nonce(), entropy.iv())
@@ -191,7 +202,12 @@ class Driver:
             return {"call": self.keep(sealed), "headers": headers, "body_hex": sealed.body.hex()}
         is_bodiless = by_nature(m["method"], body)
         content_type = "" if is_bodiless else native_call.OCTETS
-        pending = session.seal(m["method"], m["target"], content_type, stamp, entropy.nonce())
+        request = (m["method"], m["target"], content_type, stamp, entropy.nonce())
+        if isinstance(session, one_shot.KeyConfig):
+            kem, psk = more
+            pending = one_shot.seal(session, psk, entropy.hpke_draws(kem), *request)
+        else:
+            pending = session.seal(*request)
         stream = pending.sealer.seal_all(encode_inner(inner_of(m["headers"])), body)
         headers = list(pending.headers)
         if is_bodiless:
@@ -234,7 +250,9 @@ class Driver:
             raise ProtocolError("header_invalid", X_SEALED)
         inner, frames = open_whole(opener, body if sealed is None else sealed)
         del self.handles[m["call"]]
-        return {"headers": shown(inner), "body_hex": b"".join(frames).hex()}
+        _, nonce = split_idempotency_key(headers.single(X_IDEMPOTENCY_KEY))
+        is_problem = nonce.startswith(one_shot.PROBLEM_PREFIX)
+        return {"headers": shown(inner), "body_hex": b"".join(frames).hex(), "is_problem": is_problem}
 
     def answer(self, line: bytes) -> Json:
         """Returns the answer to one line."""
@@ -259,6 +277,7 @@ OPERATIONS: dict[str, Any] = {
     "client.finish": Driver.client_finish,
     "client.renew": Driver.client_renew,
     "server.renew": Driver.server_renew,
+    "client.key": Driver.client_key,
     "client.seal": Driver.client_seal,
     "server.open": Driver.server_open,
     "server.seal": Driver.server_seal,

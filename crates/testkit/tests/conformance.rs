@@ -133,6 +133,28 @@ fn a_renewed_session_is_good_on_both_sides() {
 }
 
 #[test]
+fn a_key_of_wire_4_seals_requests_with_an_encapsulation_of_their_own() {
+    // The key of vectors/one-shot/request4-x25519-base.json.
+    let config = "03002090960deb360e890b5daba15e2e17d0a96018a539b6d122c7edbc1687903bf633000400010002";
+    let mut driver = Driver::default();
+    let key = json!({"op": "client.key", "config_hex": config, "psk_id": "till-7", "psk_hex": "00".repeat(32)});
+    let key = ok(&mut driver, key);
+    let bodies: Vec<_> = [0, 1]
+        .map(|_| sealed(&mut driver, &key["session"], "POST", &json!([]), "00"))
+        .iter()
+        .map(|request| {
+            let headers = request["headers"].as_array().unwrap();
+            assert!(headers.contains(&json!(["x-seal", "4"])) && headers.contains(&json!(["x-kid", key["kid"]])));
+            // Mode, length and name of the pre-shared key stand in front.
+            request["body_hex"].as_str().unwrap().strip_prefix("010674696c6c2d37").unwrap()[..64].to_owned()
+        })
+        .collect();
+    assert_ne!(bodies[0], bodies[1]);
+    let wrong = json!({"op": "client.key", "config_hex": &config[..config.len() - 2], "psk_id": null, "psk_hex": null});
+    assert_eq!(say(&mut driver, wrong), json!({"error": "field_invalid"}));
+}
+
+#[test]
 fn a_rejection_of_the_core_has_its_code_and_an_unsupported_step_is_a_fault() {
     let mut driver = Driver::default();
     assert_eq!(ok(&mut driver, json!({"op": "hello"}))["language"], "rust");

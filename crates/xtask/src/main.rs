@@ -23,6 +23,7 @@ mod publish;
 mod release;
 mod scan;
 mod sdk;
+mod server;
 mod settings;
 mod shell;
 mod site;

@@ -19,6 +19,7 @@ from sealway.session.native import message, problem, server
 from sealway.session.native.schedule import s2c_of
 from sealway.wire.encoding import encode_base64, field, number
 from sealway.wire.header import Headers
+from sealway.wire.members import TIME_MS_MAX
 from serving import IDENTITY, Seen, now_ms, sealed_application
 
 Sent = tuple[int, list[tuple[bytes, bytes]], bytes]
@@ -30,9 +31,9 @@ def key_set() -> bytes:
         "alg": "ES256",
         "public_key": encode_base64(IDENTITY.public),
         "not_before_ms": 0,
-        "not_after_ms": 2**53,
+        "not_after_ms": TIME_MS_MAX,
     }
-    return json.dumps({"issued_ms": 1, "expires_ms": 2**53, "keys": [key]}).encode()
+    return json.dumps({"issued_ms": 1, "expires_ms": TIME_MS_MAX, "keys": [key]}).encode()
 
 
 class Hostile:

@@ -151,6 +151,20 @@ def test_a_sealed_clock_skew_moves_the_clock_and_sends_again(service: Service, u
     assert service.calls == 3
 
 
+@pytest.mark.parametrize("stated_ms", [10**15, 2**64 - 1])
+def test_a_server_time_beyond_what_a_stamp_can_carry_moves_no_clock(service: Service, url: str, stated_ms: int) -> None:
+    with sealway.OneShot(url, pins(service)) as client:
+        service.skew_ms, service.stated_ms = 1_200_000, stated_ms
+        for method in ("GET", "POST"):
+            with pytest.raises(sealway.ProblemError) as error:
+                client.request(method, "/a")
+            assert (error.value.code, error.value.retryable) == ("clock_skew", False)
+        assert service.calls == 2
+        service.skew_ms = 0
+        assert client.get("/a").content == b"nothing"
+        assert service.calls == 3
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_retired_key_is_named_and_only_a_safe_request_is_sent_again(service: Service, url: str, kind: str) -> None:
     fresh = service.keys[3]

@@ -223,8 +223,9 @@ describe("the conformance driver", () => {
   it("plays both sides on every wire and suite", async () => {
     expect(await ok({ op: "hello" })).toEqual({
       language: "typescript",
-      wires: [1, 2, 3],
+      wires: [1, 2, 3, 4],
       suites,
+      kems: ["X-Wing", "MLKEM768-P256", "X25519", "P-256"],
       roles: ["client", "server"],
     });
     for (const [wire, suite] of [[1, ""], [2, ""], ...suites.map((each) => [3, each])] as [

@@ -3,12 +3,18 @@
 use std::rc::Rc;
 
 use sealway_proto::Error;
-use sealway_proto::session::native::{self, ClientOffer, InnerHeaders, KeyId, RequestLine, ShareKey};
+use sealway_proto::hpke::Kem;
+use sealway_proto::limits::KEY_LEN;
+use sealway_proto::one_shot::{self, ClientPsk, KeyConfig};
+use sealway_proto::session::native::{self, ClientOffer, InnerHeaders, KeyId, PendingAnswer, RequestLine, ShareKey};
 use sealway_proto::session::{self, SealBuffer, SealRandoms};
+use sealway_proto::wire::header::X_IDEMPOTENCY_KEY;
+use sealway_proto::wire::nonce::PROBLEM_PREFIX;
 use sealway_proto::wire::{ReplayPolicy, Wire};
 use serde_json::{Value, json};
 
 use super::member::{Members, Pairs, hex, pairs};
+use super::stream::Envelope;
 use super::{Handles, Outcome, Refusal, provider, stream};
 
 /// A public identity key, uncompressed.
@@ -20,21 +26,29 @@ pub(super) enum Init {
     Native(Box<native::ClientInit>, Vec<PublicKey>),
 }
 
-/// An agreed session, of any wire.
+/// An agreed session, of any wire, or a key of a service and the pre-shared key of its client.
 #[derive(Clone)]
 pub(super) enum Session {
     Old(Rc<session::ClientSession>),
     Native(Rc<native::ClientSession>, Vec<PublicKey>),
+    Key(Rc<KeyConfig>, Option<(String, [u8; KEY_LEN])>),
 }
 
 /// A request without its answer.
-pub(super) struct ClientCall {
-    session: Session,
-    method: String,
-    target: String,
-    /// Wire 3: the stamp of the request, as sent.
-    stamp: String,
-    nonce: String,
+pub(super) enum ClientCall {
+    Old {
+        session: Rc<session::ClientSession>,
+        target: String,
+    },
+    /// The stamp and the nonce of the request, as sent.
+    Native {
+        session: Rc<native::ClientSession>,
+        method: String,
+        target: String,
+        stamp: String,
+        nonce: String,
+    },
+    OneShot(PendingAnswer<'static>),
 }
 
 impl std::fmt::Debug for Init {
@@ -140,11 +154,28 @@ pub(super) fn finish(inits: &mut Handles<Init>, sessions: &mut Handles<Session>,
     Ok(json!({"session": sessions.put(session), "session_id": id}))
 }
 
+/// Names of the mechanisms of wire 4.
+pub(super) const KEMS: [(Kem, &str); 4] =
+    [(Kem::XWing, "X-Wing"), (Kem::MlKem768P256, "MLKEM768-P256"), (Kem::X25519, "X25519"), (Kem::P256, "P-256")];
+
+pub(super) fn key(sessions: &mut Handles<Session>, members: &Members<'_>) -> Outcome {
+    let config = KeyConfig::decode(provider(), &members.bytes("config_hex")?);
+    let config = config.map_err(|_| Error::FieldInvalid("config"))?;
+    let psk = match members.optional_text("psk_id")? {
+        Some(id) => Some((id.to_owned(), members.array("psk_hex")?)),
+        None => None,
+    };
+    let kid = config.kid(provider());
+    Ok(json!({"session": sessions.put(Session::Key(Rc::new(config), psk)), "kid": kid}))
+}
+
 pub(super) fn seal(sessions: &Handles<Session>, calls: &mut Handles<ClientCall>, members: &Members<'_>) -> Outcome {
-    let session = sessions.get(members, "session")?.clone();
     let (method, target) = (members.text("method")?.to_owned(), members.text("target")?.to_owned());
     let (body, now_ms) = (members.bytes("body_hex")?, members.number("now_ms")?);
-    let (headers, body_hex, stamp, nonce) = match &session {
+    let is_bodyless = body.is_empty() && ["GET", "HEAD", "DELETE"].contains(&method.as_str());
+    let content_type = if is_bodyless { "" } else { stream::OCTETS };
+    let line = RequestLine { method: &method, target: &target };
+    let (call, (headers, body_hex)) = match sessions.get(members, "session")? {
         Session::Old(session) => {
             let randoms = SealRandoms::draw(provider())?;
             let sealed =
@@ -152,44 +183,61 @@ pub(super) fn seal(sessions: &Handles<Session>, calls: &mut Handles<ClientCall>,
             let (message, _) = sealed?;
             let mut headers: Vec<Value> = message.headers.iter().map(|(name, value)| json!([name, value])).collect();
             headers.push(json!(["content-type", message.content_type]));
-            (headers, hex(&message.body), String::new(), String::new())
+            let message = (headers, hex(&message.body));
+            (ClientCall::Old { session: session.clone(), target }, message)
         }
         Session::Native(session, _) => {
-            let inner = members.inner_headers()?;
-            let is_bodyless = body.is_empty() && ["GET", "HEAD", "DELETE"].contains(&method.as_str());
-            let content_type = if is_bodyless { "" } else { stream::OCTETS };
-            let line = RequestLine { method: &method, target: &target };
             let call = session.seal(provider(), line, content_type, now_ms, &random()?)?;
             let (stamp, nonce) = call.pending.stamp_and_nonce();
             let (stamp, nonce) = (stamp.to_owned(), nonce.to_owned());
-            let (headers, body_hex) = stream::message(call.headers, call.sealer, &inner, &body, is_bodyless)?;
-            (headers, body_hex, stamp, nonce)
+            let sealed = Envelope { prefix: Vec::new(), headers: call.headers, sealer: call.sealer };
+            let message = stream::message(sealed, &members.inner_headers()?, &body, is_bodyless)?;
+            (ClientCall::Native { session: session.clone(), method, target, stamp, nonce }, message)
+        }
+        Session::Key(config, psk) => {
+            let (stamp, nonce) = (now_ms.to_string(), hex(&random::<16>()?));
+            let psk = psk.as_ref().map(|(id, key)| ClientPsk { id, key });
+            let call = one_shot::seal(provider(), config, psk, line, content_type, (&stamp, &nonce), None)?;
+            let sealed = Envelope { prefix: call.prefix, headers: call.headers, sealer: call.sealer };
+            let message = stream::message(sealed, &members.inner_headers()?, &body, is_bodyless)?;
+            (ClientCall::OneShot(call.pending), message)
         }
     };
-    let call = calls.put(ClientCall { session, method, target, stamp, nonce });
-    Ok(json!({"call": call, "headers": headers, "body_hex": body_hex}))
+    Ok(json!({"call": calls.put(call), "headers": headers, "body_hex": body_hex}))
 }
 
 pub(super) fn open(calls: &mut Handles<ClientCall>, members: &Members<'_>) -> Outcome {
     let call = calls.take(members, "call")?;
     let (status, headers, body) = (members.status()?, members.headers()?, members.bytes("body_hex")?);
-    match &call.session {
-        Session::Old(session) => {
+    match &call {
+        ClientCall::Old { session, target } => {
             let now_ms = members.number("now_ms")?;
-            let body = open_compat(session, path_of(&call.target), status, &headers, body, now_ms)?;
+            let body = open_compat(session, path_of(target), status, &headers, body, now_ms)?;
             Ok(json!({"headers": [], "body_hex": hex(&body)}))
         }
-        Session::Native(session, _) => {
-            let line = RequestLine { method: &call.method, target: &call.target };
+        ClientCall::Native { session, method, target, stamp, nonce } => {
             // A pending answer borrows its session; it is created anew from the stored request.
-            let pending = session.seal_as(provider(), line, "", &call.stamp, &call.nonce)?.pending;
-            let (header, opener) = pending.open(provider(), &headers, status)?;
-            let (first, rest) = stream::open(opener, &stream::place(header, body)?)?;
-            let (inner, len) = InnerHeaders::parse(&first)?;
-            let body = [first.get(len..).unwrap_or_default(), &rest].concat();
-            Ok(json!({"headers": pairs(&inner), "body_hex": hex(&body)}))
+            let pending = session.seal_as(provider(), RequestLine { method, target }, "", stamp, nonce)?.pending;
+            open_frames(&pending, status, &headers, body)
+        }
+        ClientCall::OneShot(pending) => {
+            let mut opened = open_frames(pending, status, &headers, body)?;
+            let is_own = |(name, value): &(String, String)| {
+                name.eq_ignore_ascii_case(X_IDEMPOTENCY_KEY)
+                    && value.split_once('.').is_some_and(|(_, nonce)| nonce.starts_with(PROBLEM_PREFIX))
+            };
+            opened["is_problem"] = headers.iter().any(is_own).into();
+            Ok(opened)
         }
     }
+}
+
+fn open_frames(pending: &PendingAnswer<'_>, status: u16, headers: &Pairs, body: Vec<u8>) -> Outcome {
+    let (header, opener) = pending.open(provider(), headers, status)?;
+    let (first, rest) = stream::open(opener, &stream::place(header, body)?)?;
+    let (inner, len) = InnerHeaders::parse(&first)?;
+    let body = [first.get(len..).unwrap_or_default(), &rest].concat();
+    Ok(json!({"headers": pairs(&inner), "body_hex": hex(&body)}))
 }
 
 fn open_compat(

@@ -24,6 +24,14 @@ impl<'a> Members<'a> {
         self.of(name, "a text", Value::as_str)
     }
 
+    /// Returns a text, or `None` if it is null or absent.
+    pub(super) fn optional_text(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(_) => self.text(name).map(Some),
+        }
+    }
+
     pub(super) fn number(&self, name: &str) -> Result<u64, Refusal> {
         self.of(name, "a whole number", Value::as_u64)
     }

@@ -107,13 +107,15 @@ impl Driver {
         match members.text("op")? {
             "hello" => Ok(json!({
                 "language": "rust",
-                "wires": [1, 2, 3],
+                "wires": [1, 2, 3, 4],
                 "suites": Suite::ALL.map(Suite::name),
+                "kems": client::KEMS.map(|(_, name)| name),
                 "roles": ["client", "server"],
             })),
             "client.init" => client::init(&mut self.inits, members),
             "client.finish" => client::finish(&mut self.inits, &mut self.sessions, members),
             "client.renew" => client::renew(&mut self.inits, &self.sessions, members),
+            "client.key" => client::key(&mut self.sessions, members),
             "client.seal" => client::seal(&self.sessions, &mut self.sealed, members),
             "client.open" => client::open(&mut self.sealed, members),
             "server.init" => server::init(members),

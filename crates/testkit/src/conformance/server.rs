@@ -19,6 +19,7 @@ use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
 use serde_json::{Value, json};
 
 use super::member::{Members, hex, pairs};
+use super::stream::Envelope;
 use super::{Handles, Outcome, Refusal, provider, stream};
 
 /// Longest lifetime of a chain of renewals.
@@ -202,7 +203,7 @@ pub(super) fn seal(calls: &mut Handles<ServerCall>, members: &Members<'_>) -> Ou
             let mut nonce = [0; 16];
             provider().fill_random(&mut nonce)?;
             let (headers, sealer) = reply.seal(provider(), status, content_type, now_ms, &nonce)?;
-            stream::message(headers, sealer, &inner, &body, is_bodyless)?
+            stream::message(Envelope { prefix: Vec::new(), headers, sealer }, &inner, &body, is_bodyless)?
         }
     };
     Ok(json!({"status": status, "headers": headers, "body_hex": body_hex}))

@@ -1,4 +1,4 @@
-//! Whole streams of wire 3: sealed at once, opened at once, in a body or in `X-Sealed`.
+//! Whole streams of wires 3 and 4: sealed at once, opened at once, in a body or in `X-Sealed`.
 
 use sealway_proto::Error;
 use sealway_proto::limits::FRAME_LEN_MAX;
@@ -12,12 +12,20 @@ use super::member::hex;
 /// The media type of a sealed body.
 pub(super) const OCTETS: &str = "application/octet-stream";
 
-/// Seals a stream in frames as full as possible.
-fn seal(mut sealer: FrameSealer, inner: &InnerHeaders, body: &[u8]) -> Result<Vec<u8>, Error> {
+/// A message whose stream is not made yet.
+pub(super) struct Envelope {
+    /// Bytes before the frames: none on wire 3.
+    pub(super) prefix: Vec<u8>,
+    pub(super) headers: SealHeaders,
+    pub(super) sealer: FrameSealer,
+}
+
+/// Seals a stream behind its prefix, in frames as full as possible.
+fn seal(mut out: Vec<u8>, mut sealer: FrameSealer, inner: &InnerHeaders, body: &[u8]) -> Result<Vec<u8>, Error> {
     let mut plaintext = Vec::new();
     inner.encode(&mut plaintext);
     plaintext.extend_from_slice(body);
-    let (mut out, count) = (Vec::new(), plaintext.len().div_ceil(FRAME_LEN_MAX));
+    let count = plaintext.len().div_ceil(FRAME_LEN_MAX);
     for (index, part) in plaintext.chunks(FRAME_LEN_MAX).enumerate() {
         let begun = sealer.begin(&mut out);
         out.extend_from_slice(part);
@@ -28,13 +36,13 @@ fn seal(mut sealer: FrameSealer, inner: &InnerHeaders, body: &[u8]) -> Result<Ve
 
 /// Returns the wire form of a sealed message: its headers, and its body or the header that contains it.
 pub(super) fn message(
-    headers: SealHeaders,
-    sealer: FrameSealer,
+    sealed: Envelope,
     inner: &InnerHeaders,
     body: &[u8],
     is_bodyless: bool,
 ) -> Result<(Vec<Value>, String), Error> {
-    let stream = seal(sealer, inner, body)?;
+    let Envelope { prefix, headers, sealer } = sealed;
+    let stream = seal(prefix, sealer, inner, body)?;
     let mut headers: Vec<Value> = headers.into_iter().map(|(name, value)| json!([name, value])).collect();
     if is_bodyless {
         headers.push(json!([X_SEALED, base64::encode(&stream)]));

@@ -19,6 +19,7 @@ pub(super) struct Driver {
     lines: Receiver<std::io::Result<String>>,
     pub(super) wires: Vec<u64>,
     pub(super) suites: Vec<String>,
+    pub(super) kems: Vec<String>,
 }
 
 /// The reply of a driver: its result, or the code of its rejection.
@@ -41,17 +42,23 @@ impl Driver {
             }
         });
         let input = child.stdin.take();
-        let mut driver = Self { name, child, input, lines, wires: Vec::new(), suites: Vec::new() };
+        let mut driver = Self { name, child, input, lines, wires: Vec::new(), suites: Vec::new(), kems: Vec::new() };
         let hello = driver.must("hello", json!({}))?;
         driver.wires = hello["wires"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
         driver.suites = strings(&hello["suites"]);
+        driver.kems = strings(&hello["kems"]);
         for role in ["client", "server"] {
             if !strings(&hello["roles"]).iter().any(|known| known == role) {
                 bail!("the driver of {name} has no side `{role}`");
             }
         }
-        if driver.wires != [1, 2, 3] || driver.suites.is_empty() {
-            bail!("the driver of {name} has wires {:?} and suites {:?}", driver.wires, driver.suites);
+        if driver.wires != [1, 2, 3, 4] || driver.suites.is_empty() || driver.kems.is_empty() {
+            bail!(
+                "the driver of {name} has wires {:?}, suites {:?} and KEMs {:?}",
+                driver.wires,
+                driver.suites,
+                driver.kems
+            );
         }
         Ok(driver)
     }

@@ -28,13 +28,20 @@ impl Message {
         changed
     }
 
-    fn headers(&self) -> Vec<(String, String)> {
+    pub(super) fn headers(&self) -> Vec<(String, String)> {
         let pairs = self.0["headers"].as_array().into_iter().flatten();
         pairs
             .map(|pair| {
                 (pair[0].as_str().unwrap_or_default().to_owned(), pair[1].as_str().unwrap_or_default().to_owned())
             })
             .collect()
+    }
+
+    /// Returns the bytes of the body.
+    pub(super) fn body(&self) -> anyhow::Result<Vec<u8>> {
+        let digits = self.0["body_hex"].as_str().context("no body")?;
+        let byte = |at: usize| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+        (0..digits.len()).step_by(2).map(byte).collect::<Option<_>>().context("the body is not hexadecimal")
     }
 
     fn with_headers(&self, headers: Vec<(String, String)>) -> Self {
@@ -91,6 +98,27 @@ pub(super) enum Change {
     Shorter,
     Longer,
     Nothing,
+    /// The first two frames stand in the other order.
+    Swapped,
+    /// The last frame is missing.
+    Cut,
+}
+
+/// Hexadecimal digits of the commit, with which a stream of frames begins.
+const COMMIT: usize = 32;
+
+/// Returns where the frames of a stream begin, and where the last ends, in hexadecimal digits.
+fn frames(text: &str) -> anyhow::Result<Vec<usize>> {
+    let (mut at, mut starts) = (COMMIT, vec![COMMIT]);
+    while at < text.len() {
+        let head = text.get(at..at + 8).context("a frame without a length")?;
+        // The first bit marks the last frame.
+        let len = u32::from_str_radix(head, 16)? & 0x7fff_ffff;
+        at += 8 + 2 * usize::try_from(len)?;
+        starts.push(at);
+    }
+    ensure!(at == text.len() && starts.len() > 2, "a stream of {} frames, of {} digits", starts.len() - 1, text.len());
+    Ok(starts)
 }
 
 impl Change {
@@ -105,6 +133,14 @@ impl Change {
             Change::Shorter => digits.truncate(last - 1),
             Change::Longer => digits.extend(['0', '0']),
             Change::Nothing => digits.clear(),
+            Change::Swapped => {
+                let starts = frames(text)?;
+                digits[starts[0]..starts[2]].rotate_left(starts[1] - starts[0]);
+            }
+            Change::Cut => {
+                let starts = frames(text)?;
+                digits.truncate(starts[starts.len() - 2]);
+            }
         }
         Ok(digits.into_iter().collect())
     }
@@ -121,6 +157,7 @@ impl Change {
             Change::Shorter => text[4..].to_owned(),
             Change::Longer => format!("AAAA{text}"),
             Change::Nothing => String::new(),
+            Change::Swapped | Change::Cut => anyhow::bail!("a stream in a header is one frame"),
         })
     }
 }
@@ -135,6 +172,10 @@ mod tests {
             assert_ne!(change.hex("00ff00ff").unwrap(), "00ff00ff", "{change:?}");
             assert_ne!(change.base64("QUJDREVGR0hJSktMTU4=").unwrap(), "QUJDREVGR0hJSktMTU4=", "{change:?}");
         }
+        let stream = format!("{}00000002aaaa00000001bb80000001cc", "0".repeat(COMMIT));
+        assert!(Change::Swapped.hex(&stream).unwrap().ends_with("000000001bb00000002aaaa80000001cc"));
+        assert!(Change::Cut.hex(&stream).unwrap().ends_with("000000001bb"));
+        assert!(Change::Cut.hex(&stream[..stream.len() - 2]).is_err());
         let message = Message(json!({"headers": [["X-Kid", "a"], ["X-Seal", "3"]], "body_hex": "00ff00ff"}));
         assert_eq!(message.without("x-kid").names(), ["X-Seal"]);
         assert_eq!(message.twice("X-Kid").unwrap().names(), ["X-Kid", "X-Seal", "X-Kid"]);

@@ -1,4 +1,5 @@
-//! Every client against every server, on bytes that they generate themselves: `sdk/conformance/README.md`.
+//! Every client against every server, on bytes that they generate themselves: `sdk/conformance/README.md`. On wire 4 the server
+//! of all is a real gateway.
 //!
 //! The driver of Rust is the reference for wrong messages: every other driver must reject with the same code. Valid messages
 //! must arrive unchanged.
@@ -7,6 +8,7 @@ mod agreed;
 mod calls;
 mod driver;
 mod message;
+mod one_shot;
 mod wrong;
 
 use std::collections::BTreeMap;
@@ -36,6 +38,13 @@ impl Tally {
         if let Err(err) = held {
             self.faults.push(format!("{name}: {err:#}"));
         }
+    }
+
+    /// Adds the results of a pair, and its column of the table.
+    fn add(&mut self, row: &mut String, client: &str, server: &str, of: Tally) {
+        let _ = write!(row, " {:>12}", of.cells - of.faults.len());
+        self.cells += of.cells;
+        self.faults.extend(of.faults.into_iter().map(|fault| format!("{client} -> {server}: {fault}")));
     }
 }
 
@@ -69,32 +78,37 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         servers.push(Driver::start(sdk.name, sdk.program("driver")?)?);
     }
     println!("cells that hold, a client a row, a server a column:");
-    println!("{:>12}{}", "", servers.iter().map(|server| format!(" {:>12}", server.name)).collect::<String>());
+    let names = servers.iter().map(|server| server.name).chain(["gateway"]);
+    println!("{:>12}{}", "", names.map(|name| format!(" {name:>12}")).collect::<String>());
     let mut codes = Codes::new();
+    let gateway = one_shot::Gateway::start(&mut reference)?;
     // The reference with itself defines the code of a wrong answer; otherwise the first client of the table would.
     if !arguments.only.is_empty() {
         let mut server = Driver::start("rust", sdk::all("debug")[0].program("driver")?)?;
         let mut client = Driver::start("rust", sdk::all("debug")[0].program("driver")?)?;
         pair(&mut client, &mut server, &mut reference, &mut codes)?;
+        one_shot::play(&mut client, &gateway, &mut codes)?;
     }
-    let (mut cells, mut faults) = (0, Vec::new());
+    let mut total = Tally::default();
     for client in &mut clients {
         let mut row = format!("{:>12}", client.name);
         for server in &mut servers {
             let tally = pair(client, server, &mut reference, &mut codes)
                 .with_context(|| format!("{} as client of {}", client.name, server.name))?;
-            let _ = write!(row, " {:>12}", tally.cells - tally.faults.len());
-            cells += tally.cells;
-            faults.extend(tally.faults.into_iter().map(|fault| format!("{} -> {}: {fault}", client.name, server.name)));
+            total.add(&mut row, client.name, server.name, tally);
         }
+        let tally = one_shot::play(client, &gateway, &mut codes);
+        total.add(&mut row, client.name, "gateway", tally.with_context(|| format!("{} at the gateway", client.name))?);
         println!("{row}");
     }
+    let Tally { cells, faults } = total;
     for fault in &faults {
         println!("conformance: {fault}");
     }
     println!(
-        "conformance: {cells} cells, {} pairs of languages, {} faults",
+        "conformance: {cells} cells, {} pairs of languages and {} clients of the gateway, {} faults",
         clients.len() * servers.len(),
+        clients.len(),
         faults.len()
     );
     if !faults.is_empty() {
@@ -128,7 +142,7 @@ fn play(
     calls::right(client, server, reference, family, &session, tally)?;
     let other = agreed::agree(client, server, family)?;
     wrong::requests(client, server, reference, family, [&session, &other], tally)?;
-    wrong::answers(client, server, codes, family, &session, tally)?;
+    wrong::answers_of_session(client, server, codes, family, &session, tally)?;
     if family.wire == 3 {
         let renewed = agreed::renew(client, server, family, &session)?;
         tally.cell(&format!("{}: renew", family.name), Ok(()));

@@ -66,10 +66,7 @@ pub(super) fn inits(
 }
 
 fn json_of(message: &Value) -> anyhow::Result<Value> {
-    let digits = message["body_hex"].as_str().context("no body")?;
-    let bytes: Result<Vec<u8>, _> =
-        (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2).unwrap_or("zz"), 16)).collect();
-    Ok(serde_json::from_slice(&bytes?)?)
+    Ok(serde_json::from_slice(&Message(message.clone()).body()?)?)
 }
 
 fn with_json(message: &Value, body: &Value) -> Value {
@@ -262,11 +259,18 @@ pub(super) fn requests(
     Ok(())
 }
 
+/// A request and its valid answer, with the handle of the client's call.
+pub(super) struct Exchange {
+    pub(super) call: Value,
+    pub(super) request: Message,
+    pub(super) answer: Message,
+}
+
 /// Derives a wrong answer from a valid one and its request.
 type AlterAnswer = Box<dyn Fn(&Message, &Message) -> anyhow::Result<Message>>;
 
-/// Plays wrong answers to a client.
-pub(super) fn answers(
+/// Plays wrong answers of a session to a client.
+pub(super) fn answers_of_session(
     client: &mut Driver,
     server: &mut Driver,
     codes: &mut Codes,
@@ -274,50 +278,18 @@ pub(super) fn answers(
     session: &SessionPair,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let mut exchange = |client: &mut Driver| -> anyhow::Result<(Value, Message, Message)> {
+    let mut exchange = |client: &mut Driver, is_long: bool| -> anyhow::Result<Exchange> {
         let (call, request) = sealed(client, session, "POST", BODY)?;
         let opened = server.must("server.open", request.to("session", &session.record))?;
-        let asked =
-            json!({"call": opened["call"], "status": 200, "headers": [], "body_hex": hex(BODY), "now_ms": NOW_MS});
+        let body = if is_long { hex(&[b'x'; 65_537]) } else { hex(BODY) };
+        let asked = json!({"call": opened["call"], "status": 200, "headers": [], "body_hex": body, "now_ms": NOW_MS});
         let answer = server.must("server.seal", asked)?;
-        let message = Message(json!({
+        let answer = Message(json!({
             "status": 200, "headers": answer["headers"], "body_hex": answer["body_hex"], "now_ms": NOW_MS,
         }));
-        Ok((call, request, message))
+        Ok(Exchange { call, request, answer })
     };
-    let (_, _, sample) = exchange(client)?;
-    let mut alters: Vec<(String, AlterAnswer)> = Vec::new();
-    for change in [Change::FirstByte, Change::LastByte, Change::Shorter, Change::Longer, Change::Nothing] {
-        alters.push((format!("{change:?}"), Box::new(move |answer, _| answer.bytes_changed(change))));
-    }
-    for name in sample.names().into_iter().filter(|name| name.to_ascii_lowercase().starts_with("x-")) {
-        let (twice, lower) = (name.clone(), name.to_ascii_lowercase());
-        alters.push((format!("no {lower}"), Box::new(move |answer, _| Ok(answer.without(&name)))));
-        alters.push((format!("{lower} twice"), Box::new(move |answer, _| answer.twice(&twice))));
-    }
-    let kid = format!("session:S-{}", "0".repeat(32));
-    alters.push(("another session's".into(), Box::new(move |answer, _| Ok(answer.replaced("X-Kid", &kid)))));
-    let sent_back = |answer: &Message, request: &Message| {
-        let mut sent = answer.with("headers", request.0["headers"].clone());
-        sent.0["body_hex"] = request.0["body_hex"].clone();
-        Ok(sent)
-    };
-    alters.push(("the request".into(), Box::new(sent_back)));
-    if family.wire == 3 {
-        alters.push(("another status".into(), Box::new(|answer, _| Ok(answer.with("status", 201)))));
-        let earlier = sample.clone();
-        alters.push(("the answer of another request".into(), Box::new(move |_, _| Ok(earlier.clone()))));
-    } else {
-        let late = NOW_MS + WINDOW_MS + 1;
-        alters.push(("too late".into(), Box::new(move |answer, _| Ok(answer.with("now_ms", late)))));
-    }
-    for (name, alter) in alters {
-        let (call, request, answer) = exchange(client)?;
-        let changed = alter(&answer, &request)?;
-        let case = format!("wire {}: answer: {name}", family.wire);
-        let said = client.ask("client.open", changed.to("call", &call))?;
-        tally.cell(&format!("{}: {case}", family.name), as_ever(codes, &case, said));
-    }
+    answers(client, &mut exchange, codes, (&family.name, family.wire), tally)?;
     if family.wire == 3 {
         // As if the client had not sent its pins: a server would refuse to agree.
         let request = client.must("client.init", family.offer())?;
@@ -329,6 +301,64 @@ pub(super) fn answers(
         let said = client.ask("client.finish", finish(&request["handle"], &answer))?;
         let case = "wire 3: an identity that is not trusted".to_owned();
         tally.cell(&format!("{}: {case}", family.name), as_ever(codes, &case, said));
+    }
+    Ok(())
+}
+
+/// Plays wrong answers to a client. `exchange` makes a valid one, of several frames if it is asked for a long one.
+pub(super) fn answers(
+    client: &mut Driver,
+    exchange: &mut dyn FnMut(&mut Driver, bool) -> anyhow::Result<Exchange>,
+    codes: &mut Codes,
+    (family, wire): (&str, u64),
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let sample = exchange(client, false)?.answer;
+    let mut alters: Vec<(String, AlterAnswer)> = Vec::new();
+    for change in [Change::FirstByte, Change::LastByte, Change::Shorter, Change::Longer, Change::Nothing] {
+        alters.push((format!("{change:?}"), Box::new(move |answer, _| answer.bytes_changed(change))));
+    }
+    for name in sample.names().into_iter().filter(|name| name.to_ascii_lowercase().starts_with("x-")) {
+        let (twice, lower) = (name.clone(), name.to_ascii_lowercase());
+        alters.push((format!("no {lower}"), Box::new(move |answer, _| Ok(answer.without(&name)))));
+        alters.push((format!("{lower} twice"), Box::new(move |answer, _| answer.twice(&twice))));
+    }
+    let kid = if wire == 4 { format!("hpke:{}", "0".repeat(32)) } else { format!("session:S-{}", "0".repeat(32)) };
+    alters.push(("another kid".into(), Box::new(move |answer, _| Ok(answer.replaced("X-Kid", &kid)))));
+    let sent_back = |answer: &Message, request: &Message| {
+        let mut sent = answer.with("headers", request.0["headers"].clone());
+        sent.0["body_hex"] = request.0["body_hex"].clone();
+        Ok(sent)
+    };
+    alters.push(("the request".into(), Box::new(sent_back)));
+    if wire >= 3 {
+        alters.push(("another status".into(), Box::new(|answer, _| Ok(answer.with("status", 201)))));
+        let earlier = sample.clone();
+        alters.push(("the answer of another request".into(), Box::new(move |_, _| Ok(earlier.clone()))));
+        for change in [Change::Swapped, Change::Cut] {
+            alters.push((format!("{change:?}"), Box::new(move |answer, _| answer.bytes_changed(change))));
+        }
+    } else {
+        let late = NOW_MS + WINDOW_MS + 1;
+        alters.push(("too late".into(), Box::new(move |answer, _| Ok(answer.with("now_ms", late)))));
+    }
+    if wire == 4 {
+        // The service's answer as if the gateway had sealed it as a problem.
+        alters.push((
+            "a problem's nonce".into(),
+            Box::new(|answer, _| {
+                let key = answer.header("X-Idempotency-Key").context("no nonce")?;
+                Ok(answer.replaced("X-Idempotency-Key", &key.replace(".r-", ".p-")))
+            }),
+        ));
+    }
+    for (name, alter) in alters {
+        let is_long = ["Swapped", "Cut"].contains(&name.as_str());
+        let Exchange { call, request, answer } = exchange(client, is_long)?;
+        let changed = alter(&answer, &request)?;
+        let case = format!("wire {wire}: answer: {name}");
+        let said = client.ask("client.open", changed.to("call", &call))?;
+        tally.cell(&format!("{family}: {case}"), as_ever(codes, &case, said));
     }
     Ok(())
 }

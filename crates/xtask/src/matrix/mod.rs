@@ -10,6 +10,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use crate::server::Server;
 use crate::{sdk, shell};
 use fleet::Fleet;
 
@@ -134,13 +135,7 @@ fn build(debug: bool) -> anyhow::Result<()> {
     shell::run(&mut shell::cargo(&arguments))
 }
 
-fn measure(
-    client: &sdk::Sdk,
-    fleet: &Fleet,
-    server: &fleet::Server,
-    wire: u8,
-    arguments: &Arguments,
-) -> anyhow::Result<Run> {
+fn measure(client: &sdk::Sdk, fleet: &Fleet, server: &Server, wire: u8, arguments: &Arguments) -> anyhow::Result<Run> {
     let mut command = client.program("benchmark")?;
     command
         .arg(arguments.calls.to_string())

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"crypto/mlkem"
 	"crypto/rand"
 	"strings"
 
+	"sealway.dev/go/crypto"
 	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
@@ -16,11 +18,44 @@ func sealRandoms() (random session.SealRandoms) {
 	return random
 }
 
+func (d *driver) clientKey(r *request) (result, error) {
+	config, err := session.ParseKeyConfig(need(r.Config, "config_hex"))
+	if err != nil {
+		return nil, err
+	}
+	id, psk := "", session.Key{}
+	if r.PSKID != nil {
+		id = *r.PSKID
+		if copy(psk[:], need(r.PSK, "psk_hex")) < len(psk) {
+			return nil, fault("psk_hex is too short")
+		}
+	}
+	made, err := session.NewOneShot(config, id, psk)
+	if err != nil {
+		return nil, err
+	}
+	handle := d.next()
+	d.sessions[handle] = &clientSession{oneShot: made}
+	return result{"session": handle, "kid": made.Kid()}, nil
+}
+
+// begin seals a request of wire 3, or of wire 4 with an encapsulation of its own.
+func (s *clientSession) begin(line session.Line, contentType string, nowMs uint64) (wire.HeaderList, *session.FrameSealer, *session.Call, error) {
+	if s.native != nil {
+		return s.native.Seal(line, contentType, nowMs, random16())
+	}
+	ephemeral, err := crypto.DrawEphemeral(s.oneShot.KEM(), rand.Reader, (*mlkem.EncapsulationKey768).Encapsulate)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return s.oneShot.Seal(line, contentType, nowMs, random16(), ephemeral)
+}
+
 func (d *driver) clientSeal(r *request) (result, error) {
 	made, body, nowMs := d.sessionOf(r), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
 	method, target, headers := need(r.Method, "method"), need(r.Target, "target"), r.headers()
 	handle := d.next()
-	if made.native == nil {
+	if made.compat != nil {
 		path, _, _ := strings.Cut(target, "?")
 		message, pending := made.compat.Seal(path, body, nowMs, sealRandoms())
 		d.pendings[handle] = &clientCall{compat: pending}
@@ -38,7 +73,7 @@ func (d *driver) clientSeal(r *request) (result, error) {
 	if bodiless {
 		contentType = ""
 	}
-	outer, sealer, pending, err := made.native.Seal(session.Line{Method: method, Target: target}, contentType, nowMs, random16())
+	outer, sealer, pending, err := made.begin(session.Line{Method: method, Target: target}, contentType, nowMs)
 	if err != nil {
 		return nil, err
 	}
@@ -174,5 +209,5 @@ func (d *driver) clientOpen(r *request) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return result{"headers": pairs(within), "body_hex": hexOf(plain)}, nil
+	return result{"headers": pairs(within), "body_hex": hexOf(plain), "is_problem": opener.IsProblem()}, nil
 }

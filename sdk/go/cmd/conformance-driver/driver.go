@@ -29,6 +29,7 @@ type clientInit struct {
 type clientSession struct {
 	compat   *session.CompatClientSession
 	native   *session.ClientSession
+	oneShot  *session.OneShot
 	clientID string
 	trusted  []hexText
 }
@@ -56,13 +57,20 @@ func (d *driver) ops() map[string]func(*request) (result, error) {
 	return map[string]func(*request) (result, error){
 		"hello": d.hello, "reset": d.reset,
 		"client.init": d.clientInit, "client.finish": d.clientFinish, "client.renew": d.clientRenew,
-		"client.seal": d.clientSeal, "client.open": d.clientOpen,
+		"client.key": d.clientKey, "client.seal": d.clientSeal, "client.open": d.clientOpen,
 		"server.init": d.serverInit, "server.renew": d.serverRenew, "server.open": d.serverOpen, "server.seal": d.serverSeal,
 	}
 }
 
 func (d *driver) hello(*request) (result, error) {
-	return result{"language": "go", "wires": []int{1, 2, 3}, "suites": crypto.Suites(), "roles": []string{"client", "server"}}, nil
+	return result{"language": "go", "wires": []int{1, 2, 3, 4}, "suites": crypto.Suites(), "kems": kemNames(), "roles": []string{"client", "server"}}, nil
+}
+
+func kemNames() (names []string) {
+	for _, kem := range crypto.KEMs() {
+		names = append(names, kem.String())
+	}
+	return names
 }
 
 func (d *driver) reset(*request) (result, error) {

@@ -60,6 +60,9 @@ type request struct {
 	Method   *string         `json:"method"`
 	Target   *string         `json:"target"`
 	Call     *int            `json:"call"`
+	Config   *hexText        `json:"config_hex"`
+	PSKID    *string         `json:"psk_id"`
+	PSK      *hexText        `json:"psk_hex"`
 }
 
 type hexText []byte

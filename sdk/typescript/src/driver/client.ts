@@ -6,10 +6,14 @@ import {
   openCompatAnswer,
   sealCompatRequest,
 } from "../session/compat/client.js";
+import type { Seal } from "../session/native/call.js";
 import { openAnswer, type PendingCall, sealRequest } from "../session/native/client-call.js";
 import { ClientInit, type ClientSession, type TrustedKey } from "../session/native/client-init.js";
 import { keyIdOf } from "../session/native/key-set.js";
 import { drawShareKeys, isSuite, type Suite } from "../session/native/suite.js";
+import { keyNameOf, parseConfig } from "../session/one-shot/config.js";
+import { drawEncapsulation, type Psk } from "../session/one-shot/hpke.js";
+import { type SealingKey, sealTo } from "../session/one-shot/request.js";
 import { hex } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { WINDOW_MS } from "../wire/forms.js";
@@ -20,14 +24,15 @@ export type PendingInit =
   | { readonly wire: 3; readonly init: ClientInit; readonly trusted: TrustedKey }
   | { readonly wire: 1 | 2; readonly init: CompatInit };
 
-/** A client's session. */
+/** A client's session, or a key of a service. */
 export type ClientState =
+  | { readonly wire: 4; readonly key: SealingKey; readonly psk: Psk | undefined }
   | { readonly wire: 3; readonly session: ClientSession; readonly trusted: TrustedKey }
   | { readonly wire: 1 | 2; readonly session: CompatClientSession };
 
 /** A request whose answer is to be opened. */
 export type PendingCallState =
-  | { readonly wire: 3; readonly pending: PendingCall }
+  | { readonly wire: 3 | 4; readonly pending: PendingCall }
   | { readonly wire: 1 | 2; readonly session: CompatClientSession; readonly path: string };
 
 function suiteOf(line: Line): { suite: Suite; suites: Suite[] } {
@@ -88,14 +93,33 @@ export async function clientRenew(agreed: ClientState, line: Line) {
   return { handle: begun, body_hex: hex(init.body()) };
 }
 
+/** `client.key`. */
+export async function clientKey(line: Line) {
+  const config = parseConfig(bytes(line, "config_hex"));
+  if (config === undefined) throw new SealwayError("field_invalid", "config is malformed");
+  const { kem, publicKey } = config;
+  if (kem === undefined) throw new SealwayError("public_key_invalid", "this KEM is unknown here");
+  const keyId = await keyNameOf(provider, config);
+  const isKnown = typeof line["psk_id"] === "string";
+  const psk = isKnown ? { id: text(line, "psk_id"), key: bytes(line, "psk_hex") } : undefined;
+  const taken: ClientState = { wire: 4, key: { keyId, kem, publicKey }, psk };
+  return { session: taken, kid: `hpke:${keyId}` };
+}
+
+/** Makes what one request is sealed under: its encapsulation is its own. */
+async function sealFor(key: SealingKey, psk: Psk | undefined): Promise<Seal> {
+  return sealTo(provider, key, psk, await drawEncapsulation(provider, key.kem, key.publicKey));
+}
+
 /** `client.seal`. */
 export async function clientSeal(agreed: ClientState, line: Line) {
   const [target, body, nowMs] = [text(line, "target"), bytes(line, "body_hex"), whole(line, "now_ms")];
-  if (agreed.wire === 3) {
+  if (agreed.wire === 3 || agreed.wire === 4) {
+    const seal = agreed.wire === 3 ? agreed.session : await sealFor(agreed.key, agreed.psk);
     const request = { method: text(line, "method"), target };
     const nonce = provider.random(16);
-    const sealed = await sealRequest(provider, agreed.session, request, headersOf(line), body, nowMs, nonce);
-    const call: PendingCallState = { wire: 3, pending: sealed.pending };
+    const sealed = await sealRequest(provider, seal, request, headersOf(line), body, nowMs, nonce);
+    const call: PendingCallState = { wire: agreed.wire, pending: sealed.pending };
     return { call, headers: sealed.headers, body_hex: hex(sealed.body ?? new Uint8Array()) };
   }
   const path = target.split("?", 1)[0] ?? "";
@@ -109,9 +133,9 @@ export async function clientSeal(agreed: ClientState, line: Line) {
 /** `client.open`. */
 export async function clientOpen(call: PendingCallState, line: Line) {
   const [status, headers, body] = [whole(line, "status"), headersOf(line), bytes(line, "body_hex")];
-  if (call.wire === 3) {
+  if ("pending" in call) {
     const opened = await openAnswer(provider, call.pending, status, headers, body);
-    return { headers: opened.headers, body_hex: hex(opened.body) };
+    return { headers: opened.headers, body_hex: hex(opened.body), is_problem: opened.isProblem };
   }
   const nowMs = whole(line, "now_ms");
   const opened = await openCompatAnswer(call.session, call.path, status, headers, body, nowMs, WINDOW_MS);

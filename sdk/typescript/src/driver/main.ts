@@ -5,11 +5,13 @@
 import { createInterface } from "node:readline";
 import type { Reply } from "../exchange/reply.js";
 import { SUITES } from "../session/native/suite.js";
+import { KEMS } from "../session/one-shot/hpke.js";
 import { SealwayError } from "../wire/error.js";
 import {
   type ClientState,
   clientFinish,
   clientInit,
+  clientKey,
   clientOpen,
   clientRenew,
   clientSeal,
@@ -45,7 +47,13 @@ async function run(line: Line): Promise<object> {
   const op = text(line, "op");
   switch (op) {
     case "hello":
-      return { language: "typescript", wires: [1, 2, 3], suites: SUITES, roles: ["client", "server"] };
+      return {
+        language: "typescript",
+        wires: [1, 2, 3, 4],
+        suites: SUITES,
+        kems: KEMS,
+        roles: ["client", "server"],
+      };
     case "reset":
       handles.clear();
       return {};
@@ -60,6 +68,10 @@ async function run(line: Line): Promise<object> {
     case "client.renew": {
       const { handle, ...rest } = await clientRenew(get<ClientState>(line, "session"), line);
       return { handle: put(handle), ...rest };
+    }
+    case "client.key": {
+      const { session, ...rest } = await clientKey(line);
+      return { session: put(session), ...rest };
     }
     case "client.seal": {
       const { call, ...rest } = await clientSeal(get<ClientState>(line, "session"), line);

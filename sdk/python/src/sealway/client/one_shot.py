@@ -26,7 +26,7 @@ from ..session.one_shot import (
 )
 from ..wire.header import X_IDEMPOTENCY_KEY, Headers
 from ..wire.identifier import split_idempotency_key
-from ..wire.members import U64_MAX, whole
+from ..wire.members import time_ms
 from .active import ActiveSession
 from .clock import Moment, now_ms
 from .establish import Flow, Request, Response, rejection
@@ -220,7 +220,7 @@ class OneShotAttempt(NativeAttempt):
         is_proven = sends_again(problem, True, call.method, self._stamp_ms, self._sent.elapsed_ms())
         is_first = not call.has_healed_clock
         if error.code == "clock_skew":
-            server_ms = whole(problem.get("server_time_ms"), U64_MAX)
+            server_ms = time_ms(problem.get("server_time_ms"))
             if server_ms is not None:
                 self.active.set_clock(server_ms, time.monotonic())
             call.has_healed_clock = True

@@ -16,7 +16,7 @@ from ..crypto.secret import Secret
 from ..errors import ProtocolError
 from ..wire.encoding import field, fields, number
 from ..wire.identifier import ANSWER_PREFIX, is_key_id
-from ..wire.members import U64_MAX, Members, base64_bytes, text, whole
+from ..wire.members import Members, base64_bytes, text, time_ms
 from .native.call import Labels, PendingAnswer, seal_request
 from .native.problem import SAFE_METHODS, is_too_old
 
@@ -32,7 +32,6 @@ WIRE_4: Final = Labels(4, KID_PREFIX, ANSWER_PREFIX, PROBLEM_PREFIX)
 SEALED_PROBLEMS: Final = frozenset(
     {"clock_skew", "policy", "replayed", "store_unavailable", "upstream_unreachable", "upstream_timeout"}
 )
-_MS_MAX = 999_999_999_999_999
 _PSK_ID = re.compile(r"[\x21-\x7e]{1,64}", re.ASCII)
 _KID = re.compile(KID_PREFIX + r"[0-9a-f]{32}", re.ASCII)
 _HEAD_LEN = 3
@@ -150,8 +149,8 @@ def parse_document(data: bytes) -> KeyDocument:
     if len(data) > DOCUMENT_MAX:
         raise ProtocolError("body_too_large")
     members = Members.parse(data)
-    issued = members.required("issued_ms", lambda v: whole(v, _MS_MAX))
-    expires = members.required("expires_ms", lambda v: whole(v, _MS_MAX))
+    issued = members.required("issued_ms", time_ms)
+    expires = members.required("expires_ms", time_ms)
     keys = members.required("keys", _listed)
     root = members.optional("root_key_id", lambda v: text(v, is_key_id))
     signature = members.optional("root_signature", _signature)
@@ -173,10 +172,7 @@ def _listed(value: Any) -> tuple[ListedKey, ...] | None:
         try:
             members = Members(part)
             config = KeyConfig(members.required("config", base64_bytes))
-            times = [
-                members.required(name, lambda v: whole(v, _MS_MAX))
-                for name in ("not_before_ms", "use_until_ms", "not_after_ms")
-            ]
+            times = [members.required(name, time_ms) for name in ("not_before_ms", "use_until_ms", "not_after_ms")]
         except ProtocolError:
             return None
         if times != sorted(times) or config.name in keys:
@@ -246,7 +242,7 @@ def sends_again(problem: Mapping[str, Any], is_sealed: bool, method: str, stamp_
         elapsed_ms: milliseconds since it was sent, rounded up.
     """
     is_safe = method in SAFE_METHODS
-    code, time_ms = problem.get("code"), whole(problem.get("server_time_ms"), U64_MAX)
+    code, server_ms = problem.get("code"), time_ms(problem.get("server_time_ms"))
     if code == "clock_skew":
-        return is_sealed and time_ms is not None and (is_safe or is_too_old(stamp_ms, time_ms, elapsed_ms))
+        return is_sealed and server_ms is not None and (is_safe or is_too_old(stamp_ms, server_ms, elapsed_ms))
     return code == "key_retired" and not is_sealed and is_safe

@@ -15,6 +15,8 @@ from .encoding import decode_base64
 NESTING_MAX: Final = 127
 U32_MAX: Final = 2**32 - 1
 U64_MAX: Final = 2**64 - 1
+#: The last time that a stamp can carry: 15 digits, in milliseconds of the epoch.
+TIME_MS_MAX: Final = 999_999_999_999_999
 
 T = TypeVar("T")
 
@@ -99,6 +101,11 @@ def whole(value: Any, top: int) -> int | None:
         exact = _exact(value.text)
         return exact if exact is not None and 0 <= exact <= top else None
     return value if isinstance(value, int) and 0 <= value <= top else None
+
+
+def time_ms(value: Any) -> int | None:
+    """Returns a time in milliseconds of the epoch, 0 to `TIME_MS_MAX`."""
+    return whole(value, TIME_MS_MAX)
 
 
 def _exact(text: str) -> int | None:

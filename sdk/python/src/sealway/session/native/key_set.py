@@ -11,7 +11,7 @@ from ...crypto.p256 import POINT_LEN, key_id, verify
 from ...errors import ProtocolError
 from ...wire.encoding import field, fields, number
 from ...wire.identifier import is_key_id
-from ...wire.members import U64_MAX, Members, base64_bytes, text, whole
+from ...wire.members import Members, base64_bytes, text, time_ms
 from .message import KEYS_MAX
 
 KEY_SET_PATH: Final = "/.well-known/sealway-keys"
@@ -96,8 +96,8 @@ def _listed(value: Any) -> tuple[ListedKey, ...] | None:
             key = ListedKey(
                 members.required("key_id", lambda v: text(v, is_key_id)),
                 members.required("public_key", _point),
-                members.required("not_before_ms", lambda v: whole(v, U64_MAX)),
-                members.required("not_after_ms", lambda v: whole(v, U64_MAX)),
+                members.required("not_before_ms", time_ms),
+                members.required("not_after_ms", time_ms),
             )
         except ProtocolError:
             return None
@@ -115,8 +115,8 @@ def parse_key_set(data: bytes) -> KeySet:
         ProtocolError: `json_invalid`, `field_invalid`.
     """
     members = Members.parse(data)
-    issued = members.required("issued_ms", lambda v: whole(v, U64_MAX))
-    expires = members.required("expires_ms", lambda v: whole(v, U64_MAX))
+    issued = members.required("issued_ms", time_ms)
+    expires = members.required("expires_ms", time_ms)
     keys = members.required("keys", _listed)
     root = members.optional("root_key_id", lambda v: text(v, is_key_id))
     signature = members.optional("root_signature", base64_bytes)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...crypto.digest import expand, hmac_sha256, is_equal
 from ...errors import ProtocolError
 from ...wire.encoding import encode_base64, field, number
-from ...wire.members import U64_MAX, base64_bytes, parse_json, whole
+from ...wire.members import base64_bytes, parse_json, time_ms
 from .call import WINDOW_MS_MAX
 from .message import dump
 
@@ -72,7 +72,7 @@ def clock_members(s2c: bytes | bytearray, nonce: str, stamp: str, server_time_ms
 
 def proven_clock(problem: Mapping[str, Any], s2c: bytes, nonce: str, stamp: str) -> int | None:
     """The server's time of a `clock_skew`, where its mac verifies."""
-    time, mac = whole(problem.get("server_time_ms"), U64_MAX), base64_bytes(problem.get("mac"))
+    time, mac = time_ms(problem.get("server_time_ms")), base64_bytes(problem.get("mac"))
     if problem.get("code") != "clock_skew" or time is None or mac is None:
         return None
     return time if is_equal(mac, clock_mac(s2c, nonce, stamp, time)) else None

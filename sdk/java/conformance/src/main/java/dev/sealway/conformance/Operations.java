@@ -1,6 +1,10 @@
 package dev.sealway.conformance;
 
+import dev.sealway.crypto.Hpke;
+import dev.sealway.crypto.Kem;
+import dev.sealway.crypto.KemSender;
 import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SecretBytes;
 import dev.sealway.exchange.AnswerSeal;
 import dev.sealway.exchange.Exchange;
 import dev.sealway.exchange.PlainRequest;
@@ -19,8 +23,11 @@ import dev.sealway.session.nativeprotocol.Agreement;
 import dev.sealway.session.nativeprotocol.ClientShare;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.KeyConfig;
 import dev.sealway.session.nativeprotocol.NativeCall;
 import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.OneShotKeys;
+import dev.sealway.session.nativeprotocol.RequestKeys;
 import dev.sealway.session.nativeprotocol.ServerShare;
 import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Code;
@@ -38,6 +45,7 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /** The driver's operations and what they keep between them. */
 final class Operations {
@@ -49,13 +57,15 @@ final class Operations {
 
     Map<String, Object> run(String operation, Question q) {
         return switch (operation) {
-            case "hello" -> Map.of("language", "java", "wires", List.of(1, 2, 3), "suites",
-                    Suite.ALL.stream().map(Suite::text).toList(), "roles", List.of("client", "server"));
+            case "hello" -> Map.of("language", "java", "wires", List.of(1, 2, 3, 4), "suites",
+                    Suite.ALL.stream().map(Suite::text).toList(), "kems", Stream.of(Kem.values()).map(Kem::text).toList(),
+                    "roles", List.of("client", "server"));
             case "client.init" -> clientInit(q);
             case "server.init" -> serverInit(q);
             case "client.finish" -> clientFinish(q);
             case "client.renew" -> clientRenew(q);
             case "server.renew" -> serverRenew(q);
+            case "client.key" -> clientKey(q);
             case "client.seal" -> clientSeal(q);
             case "server.open" -> serverOpen(q);
             case "server.seal" -> serverSeal(q);
@@ -212,12 +222,30 @@ final class Operations {
                 HEX.formatHex(agreement.request().write()));
     }
 
+    private record Recipient(KeyConfig key, Hpke.Psk psk) {
+    }
+
+    private Map<String, Object> clientKey(Question q) {
+        KeyConfig key = KeyConfig.read(q.hex("config_hex"));
+        if (key.kem() == null) {
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
+        }
+        String id = q.optionalText("psk_id");
+        Hpke.Psk psk = id == null ? null : new Hpke.Psk(id.getBytes(StandardCharsets.US_ASCII), SecretBytes.owning(q.hex("psk_hex")));
+        return members("session", keep(new Recipient(key, psk)), "kid", key.kid());
+    }
+
     private Map<String, Object> clientSeal(Question q) {
         byte[] body = q.hex("body_hex");
         Object session = handle(q.number("session"), Object.class);
-        if (session instanceof AgreedSession met) {
-            NativeSession.WholeRequest sealed = met.session().seal(q.text("method"), q.text("target"), q.headers(), body,
-                    q.number("now_ms"), draw(16));
+        RequestKeys keys = switch (session) {
+            case AgreedSession met -> met.session();
+            case Recipient to -> OneShotKeys.agree(to.key(), to.psk(), KemSender.generate(to.key().kem(), random));
+            default -> null;
+        };
+        if (keys != null) {
+            RequestKeys.WholeRequest sealed = keys.seal(q.text("method"), q.text("target"), q.headers(), body, q.number("now_ms"),
+                    draw(16));
             return sealed(sealed.message(), sealed.call());
         }
         CompatSession old = handle(q.number("session"), CompatSession.class);
@@ -265,9 +293,10 @@ final class Operations {
     private Map<String, Object> clientOpen(Question q) {
         Object call = take(q.number("call"));
         byte[] body = q.hex("body_hex");
-        if (call instanceof NativeCall three) {
-            NativeCall.PlainAnswer opened = three.open(q.status(), q.headers(), body);
-            return members("headers", pairs(opened.headers(), null), "body_hex", HEX.formatHex(opened.body()));
+        if (call instanceof NativeCall framed) {
+            NativeCall.PlainAnswer opened = framed.open(q.status(), q.headers(), body);
+            return members("headers", pairs(opened.headers(), null), "body_hex", HEX.formatHex(opened.body()), "is_problem",
+                    opened.isProblem());
         }
         if (!(call instanceof CompatSession.Call old)) {
             throw new FaultException("no such handle");
