@@ -17,18 +17,23 @@ export function suite(name, folder) {
   let host;
   let service;
   let shortLived;
+  let oneShot;
+  let kids;
 
   before(async () => {
     browser = await launch();
     const path = fileURLToPath(new URL(folder, import.meta.url));
-    host = await servePage(path, { extra, connect: () => [service.url, elsewhere(), shortLived.url] });
+    host = await servePage(path, { extra, connect: () => [service.url, elsewhere(), shortLived.url, oneShot.url] });
     service = await sealway({ origins: [host.url] });
     shortLived = await sealway({ origins: [host.url], ttlSec: 3 });
+    oneShot = await sealway({ origins: [host.url], oneShot: true });
+    kids = await oneShot.kids();
   });
   after(async () => {
     await browser?.close();
     await service?.close();
     await shortLived?.close();
+    await oneShot?.close();
     await host?.close();
   });
 
@@ -79,6 +84,7 @@ export function suite(name, folder) {
     await page.getByLabel("Scheme code").fill("XYZ");
     await page.getByLabel("Amount").fill("12.5");
     await purchase(page);
+    assert.equal(await button(page, "Purchase without session").count(), 0, "no key is pinned for it");
     const answer = await card(page, "Purchase").textContent();
     assert.match(answer, TXN);
     assert.match(answer, /XYZ/);
@@ -137,6 +143,37 @@ export function suite(name, folder) {
       await page.getByText("No bytes yet. Make a purchase.").waitFor();
     },
     { expected: /40[09]/ },
+  );
+
+  onPage(
+    "makes a purchase without a session, sealed to a pinned key, beside one in a session",
+    async (page) => {
+      await ready(page);
+      const sent = [];
+      page.on("request", (request) => {
+        if (request.url().endsWith("/transaction/purchase") && request.method() === "POST") sent.push(request);
+      });
+      await button(page, "Purchase without session").click();
+      await card(page, "Purchase").getByText("Status 200", { exact: true }).waitFor();
+      assert.match(await card(page, "Purchase").textContent(), TXN);
+      await pill(page, "No session").waitFor();
+      const [first] = sent;
+      assert.deepEqual([first.headers()["x-seal"], first.headers()["x-kid"]], ["4", kids[0]]);
+      assert.ok(!first.postDataBuffer().includes("AEF"));
+      assert.ok((await card(page, "Metrics").textContent()).includes("Sealed call"));
+
+      const outcome = (label) => card(page, "On the network").getByRole("region", { name: `Outcome of ${label}` });
+      await button(page, "Replay").click();
+      await outcome("Replay").getByText("Refused: status 409", { exact: true }).waitFor();
+      await button(page, "Tamper").click();
+      await outcome("Tamper").getByText("Refused: status 400", { exact: true }).waitFor();
+      assert.match(await outcome("Tamper").textContent(), /unsealable/);
+
+      await purchase(page);
+      await pill(page, "Active").waitFor();
+      assert.equal(sent.at(-1).headers()["x-seal"], "3");
+    },
+    { config: () => ({ session_url: oneShot.url, one_shot_pins: kids }), expected: /40[09]/ },
   );
 
   onPage("shows round trip, HTTP, crypto and server for each kind of call, as a chart and as tables", async (page) => {

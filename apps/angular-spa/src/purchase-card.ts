@@ -37,6 +37,11 @@ import { injectState, SHOP } from "./shop-state";
       </div>
       <div class="buttons">
         <button type="submit" class="main" [isOff]="isBusy()">{{ state().task === "purchase" ? "Purchasing…" : "Purchase" }}</button>
+        @if (state().config?.oneShotPins) {
+          <button type="button" [isOff]="isBusy()" (press)="once()">
+            {{ state().task === "purchase-once" ? "Purchasing…" : "Purchase without session" }}
+          </button>
+        }
       </div>
     </form>
     <div class="answer">
@@ -74,11 +79,19 @@ export class PurchaseCard {
 
   protected submit(event: Event): void {
     event.preventDefault();
+    this.#buy((form) => this.#shop.purchase(form));
+  }
+
+  protected once(): void {
+    this.#buy((form) => this.#shop.purchaseOnce(form));
+  }
+
+  #buy(purchase: (form: PurchaseForm) => Promise<void>): void {
     if (this.isBusy()) return;
     const found = checkForm(this.form());
     this.faults.set(found);
     const [first] = Object.keys(found);
-    if (first === undefined) void this.#shop.purchase(this.form());
+    if (first === undefined) void purchase(this.form());
     else this.#element.querySelector<HTMLInputElement>(`[name="${first}"]`)?.focus();
   }
 }

@@ -12,11 +12,14 @@ export function PurchaseCard({ shop, state }: { shop: Shop; state: ShopState }) 
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
+    buy((checked) => shop.purchase(checked));
+  };
+  const buy = (purchase: (form: PurchaseForm) => Promise<void>) => {
     if (isBusy) return;
     const found = checkForm(form);
     setFaults(found);
     const [first] = Object.keys(found);
-    if (first === undefined) void shop.purchase(form);
+    if (first === undefined) void purchase(form);
     else element.current?.querySelector<HTMLInputElement>(`[name="${first}"]`)?.focus();
   };
   const field = (name: keyof PurchaseForm, label: string, inputMode: "text" | "decimal") => (
@@ -50,6 +53,11 @@ export function PurchaseCard({ shop, state }: { shop: Shop; state: ShopState }) 
           <Button isMain type="submit" isOff={isBusy}>
             {state.task === "purchase" ? "Purchasing…" : "Purchase"}
           </Button>
+          {state.config?.oneShotPins !== undefined && (
+            <Button isOff={isBusy} onPress={() => buy((checked) => shop.purchaseOnce(checked))}>
+              {state.task === "purchase-once" ? "Purchasing…" : "Purchase without session"}
+            </Button>
+          )}
         </div>
       </form>
       <div className="answer">

@@ -6,6 +6,8 @@ export interface Config {
   readonly serverUrl: string;
   /** Key ids or base64 public keys; empty means trust at first use. */
   readonly pins: readonly string[];
+  /** Kids or key configurations for purchases without a session; absent where the page offers none. */
+  readonly oneShotPins?: readonly string[];
 }
 
 /** The ports of the two development servers, behind which no service answers. */
@@ -39,12 +41,15 @@ export function parseConfig(text: string, pageUrl: string): Config {
   if (typeof members !== "object" || members === null || Array.isArray(members)) {
     throw new ConfigError("config.json is not an object");
   }
-  const { session_url, server_url, pins } = members as Record<string, unknown>;
+  const { session_url, server_url, pins, one_shot_pins } = members as Record<string, unknown>;
   const sessionUrl = serviceUrl("session_url", session_url, defaultService(pageUrl), pageUrl);
   return {
     sessionUrl,
     serverUrl: serviceUrl("server_url", server_url, sessionUrl, pageUrl),
-    pins: readPins(pins),
+    pins: readPins("pins", pins, "leave it out to trust at first use"),
+    ...(one_shot_pins !== undefined && {
+      oneShotPins: readPins("one_shot_pins", one_shot_pins, "leave it out to offer no purchase without a session"),
+    }),
   };
 }
 
@@ -57,13 +62,13 @@ function serviceUrl(name: string, value: unknown, fallback: string, pageUrl: str
   return url.href.replace(/\/+$/, "");
 }
 
-function readPins(value: unknown): readonly string[] {
+function readPins(name: string, value: unknown, remedy: string): readonly string[] {
   if (value === undefined || value === null) return [];
   const isPin = (pin: unknown): pin is string => typeof pin === "string" && pin !== "" && pin.length <= 128;
-  if (!Array.isArray(value) || !value.every(isPin)) throw new ConfigError("pins is not a list of key ids or keys");
-  if (value.length > PINS_MAX) throw new ConfigError(`pins has more than ${PINS_MAX} keys`);
+  if (!Array.isArray(value) || !value.every(isPin)) throw new ConfigError(`${name} is not a list of key ids or keys`);
+  if (value.length > PINS_MAX) throw new ConfigError(`${name} has more than ${PINS_MAX} keys`);
   // An empty list is a mistake that must not turn pinning off in silence.
-  if (value.length === 0) throw new ConfigError("pins is empty: leave it out to trust at first use");
+  if (value.length === 0) throw new ConfigError(`${name} is empty: ${remedy}`);
   return value;
 }
 

@@ -8,7 +8,7 @@ import { MetricsBook } from "./metrics.js";
 import { EMPTY_FORM, PURCHASE_PATH, type PurchaseForm, PurchaseRefused, purchaseBody, receiptOf } from "./purchase.js";
 import { INITIAL_STATE, phaseOf, type SessionView, type ShopState, type Task } from "./state.js";
 import { bytes, counted, millis, shortened, spoken } from "./text.js";
-import { Trust } from "./trust.js";
+import { oneShotOf, Trust } from "./trust.js";
 
 const TICK_MS = 1000;
 const WARMUP_CALLS = 3;
@@ -103,12 +103,24 @@ export class Shop {
   }
 
   /** Makes a sealed purchase; `form` has passed `checkForm`. */
-  async purchase(form: PurchaseForm = EMPTY_FORM): Promise<void> {
-    await this.#run("purchase", async (isCurrent, signal) => {
+  purchase(form: PurchaseForm = EMPTY_FORM): Promise<void> {
+    return this.#purchase("purchase", form, () => this.#clientOf().fetch);
+  }
+
+  /** Makes a purchase that is sealed to a key of the service, without a session; `form` has passed `checkForm`. */
+  purchaseOnce(form: PurchaseForm = EMPTY_FORM): Promise<void> {
+    return this.#purchase("purchase-once", form, () => {
+      const onMetrics = (metrics: CallMetrics) => this.#state.task === "purchase-once" && this.#onMetrics(metrics);
+      return oneShotOf(this.#configOf(), onMetrics, this.#recorder.fetch).fetch;
+    });
+  }
+
+  async #purchase(task: Task, form: PurchaseForm, sealed: () => typeof fetch): Promise<void> {
+    await this.#run(task, async (isCurrent, signal) => {
       this.#set({ receipt: null, exchange: null, resends: [] });
       this.#recorder.wipe();
       this.#recorder.isOn = true;
-      const response = await this.#call(form, signal).finally(() => {
+      const response = await this.#call(sealed(), form, signal).finally(() => {
         this.#recorder.isOn = false;
       });
       const text = await response.text();
@@ -158,7 +170,7 @@ export class Shop {
         now: this.#around.now,
         signal,
         call: async (inner) => {
-          const response = await this.#call(EMPTY_FORM, inner);
+          const response = await this.#call(this.#clientOf().fetch, EMPTY_FORM, inner);
           await response.text();
           if (!response.ok) throw new PurchaseRefused(response.status);
         },
@@ -217,9 +229,8 @@ export class Shop {
     this.#set({ session: null });
   }
 
-  #call(form: PurchaseForm, signal: AbortSignal): Promise<Response> {
-    const client = this.#clientOf();
-    return client.fetch(`${this.#state.config?.serverUrl ?? ""}${PURCHASE_PATH}`, {
+  #call(sealed: typeof fetch, form: PurchaseForm, signal: AbortSignal): Promise<Response> {
+    return sealed(`${this.#state.config?.serverUrl ?? ""}${PURCHASE_PATH}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: purchaseBody(form),
@@ -229,8 +240,7 @@ export class Shop {
 
   #clientOf(): Client {
     if (this.#client !== null) return this.#client;
-    const { config } = this.#state;
-    if (config === null) throw new Error("the page is not open");
+    const config = this.#configOf();
     // A client that was dropped may still speak: what it says is of a session that is gone.
     const isMine = () => this.#client === client;
     const events = {
@@ -240,6 +250,12 @@ export class Shop {
     const client: Client = this.#trust.client(config, events, this.#recorder.fetch);
     this.#client = client;
     return client;
+  }
+
+  #configOf(): Config {
+    const { config } = this.#state;
+    if (config === null) throw new Error("the page is not open");
+    return config;
   }
 
   #onMetrics(call: CallMetrics): void {

@@ -7,7 +7,7 @@ import type { EndpointMetrics } from "./metrics.js";
 import type { Receipt } from "./purchase.js";
 
 /** What the page is doing; one thing at a time. */
-export type Task = "configure" | "initialise" | "purchase" | "replay" | "tamper" | "end" | "benchmark";
+export type Task = "configure" | "initialise" | "purchase" | "purchase-once" | "replay" | "tamper" | "end" | "benchmark";
 
 /** How a session stands. */
 export type SessionPhase = "none" | "active" | "ending" | "over";

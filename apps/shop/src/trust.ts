@@ -1,4 +1,5 @@
 import { type CallMetrics, type Client, createClient, memoryTrustStore, type SessionInfo } from "sealway";
+import { type OneShot, sealOnce } from "sealway/one-shot";
 import type { Config } from "./config.js";
 
 /** What a client tells the page while it works. */
@@ -45,4 +46,15 @@ export class Trust {
       onSession: events.onSession,
     });
   }
+}
+
+/** A client that seals each request to a key that `config` pins, without a session; it speaks through `through`. */
+export function oneShotOf(config: Config, onMetrics: ClientEvents["onMetrics"], through: typeof fetch): OneShot {
+  return sealOnce({
+    origin: config.serverUrl,
+    pin: config.oneShotPins ?? [],
+    fetch: through,
+    headTimeoutMs: CALL_TIME_MS,
+    onMetrics,
+  });
 }

@@ -48,6 +48,8 @@ test("a config.json of a wrong form is refused and its member named", () => {
     ['{"session_url":"https://a/?b"}', /session_url/],
     ['{"pins":"a"}', /pins/],
     ['{"pins":[""]}', /pins/],
+    ['{"one_shot_pins":"a"}', /one_shot_pins/],
+    ['{"one_shot_pins":[]}', /one_shot_pins is empty/],
     [`{"pins":${JSON.stringify(Array(17).fill("a"))}}`, /pins/],
   ];
   for (const [text, name] of wrong) {

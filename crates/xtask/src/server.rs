@@ -155,8 +155,11 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
     let headers = lines.map(pair).collect::<Option<Vec<_>>>()?;
     let is_chunked = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("transfer-encoding"));
     let mut rest = &bytes[end + 4..];
+    if !is_chunked {
+        return Some(Answer { status, headers, body: rest.to_vec() });
+    }
     let mut body = Vec::new();
-    while is_chunked {
+    loop {
         let line = rest.iter().position(|byte| *byte == b'\r')?;
         let len = usize::from_str_radix(std::str::from_utf8(&rest[..line]).ok()?, 16).ok()?;
         if len == 0 {
@@ -165,8 +168,6 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
         body.extend_from_slice(rest.get(line + 2..)?.get(..len)?);
         rest = rest.get(line + 2 + len + 2..)?;
     }
-    body.extend_from_slice(rest);
-    Some(Answer { status, headers, body })
 }
 
 #[cfg(test)]
