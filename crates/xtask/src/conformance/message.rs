@@ -174,7 +174,7 @@ mod tests {
         }
         let stream = format!("{}00000002aaaa00000001bb80000001cc", "0".repeat(COMMIT));
         assert!(Change::Swapped.hex(&stream).unwrap().ends_with("000000001bb00000002aaaa80000001cc"));
-        assert!(Change::Cut.hex(&stream).unwrap().ends_with("000000001bb"));
+        assert!(Change::Cut.hex(&stream).unwrap().ends_with("aaaa00000001bb"));
         assert!(Change::Cut.hex(&stream[..stream.len() - 2]).is_err());
         let message = Message(json!({"headers": [["X-Kid", "a"], ["X-Seal", "3"]], "body_hex": "00ff00ff"}));
         assert_eq!(message.without("x-kid").names(), ["X-Seal"]);
