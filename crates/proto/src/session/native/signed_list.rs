@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::wire::base64;
 
 /// A list that was parsed: time of issue, time of expiry, keys, signature.
-pub(crate) type Parsed<K> = (u64, u64, Vec<K>, Option<RootSignature>);
+pub(crate) type List<K> = (u64, u64, Vec<K>, Option<RootSignature>);
 
 /// Encodes the JSON text of a list; `keys` are the texts of its keys, and no text needs escaping.
 pub(crate) fn encode(
@@ -45,7 +45,7 @@ pub(crate) fn parse<K>(
     bytes: &[u8],
     parse_key: impl Fn(&Value) -> Result<K, Error>,
     (member, is_same): (&'static str, impl Fn(&K, &K) -> bool),
-) -> Result<Parsed<K>, Error> {
+) -> Result<List<K>, Error> {
     if bytes.len() > KEY_SET_LEN_MAX {
         return Err(Error::BodyTooLarge);
     }
