@@ -1,6 +1,6 @@
 //! Benchmarks: ours beside the floor, in one run, in CPU time per operation, the median of several rounds.
 //!
-//! `crypto` measures the server's side of init and of a sealed call in this process, `channel` a channel's handshake and records, `wire3` both of wire 3, `mle` messages of card schemes. `http` measures a real
+//! `crypto` measures the server's side of init and of a sealed call in this process, `channel` a channel's handshake and records, `wire3` both of wire 3, `mle` messages of card schemes, `one-shot` requests without a session. `http` measures a real
 //! `sealway serve` on one core, driven from the other, beside a bare hyper that answers 200. `stores` measures it on
 //! PostgreSQL and Redis, and PostgreSQL itself beside pgbench. `gateway` compares proxies, ours among them; `load`
 //! load generators.
@@ -24,6 +24,7 @@ mod http;
 mod idle;
 mod load;
 mod mle;
+mod one_shot;
 mod ours;
 mod procfs;
 mod proxies;
@@ -92,6 +93,8 @@ enum Command {
     Wire3(wire3::Options),
     /// Messages of card schemes against their bare RSA operations, and the time of refusals, in this process
     Mle(mle::Options),
+    /// Requests without a session (wire 4, EHBP, Oblivious HTTP) against their bare operations, in this process
+    OneShot,
     /// A real server over HTTP, beside a bare hyper
     Http(Measure),
     /// PostgreSQL and Redis: rows beside pgbench, whole inits, sealed calls with and without
@@ -132,7 +135,7 @@ enum Command {
     Broker(broker::Options),
     /// The relay: a channel's set-up and memory, a byte's way, calls
     Relay(relay::Options),
-    /// Crypto, channels, wire 3, messages of card schemes, stores and HTTP
+    /// Crypto, channels, wire 3, messages of card schemes, requests without a session, stores and HTTP
     All,
     /// A bare hyper server on this port: reads the body, answers 200 with as many bytes
     #[command(hide = true)]
@@ -167,6 +170,7 @@ fn run() -> anyhow::Result<()> {
         Some(Command::Channel) => channel::run(),
         Some(Command::Wire3(options)) => wire3::run(&options),
         Some(Command::Mle(options)) => mle::run(&options),
+        Some(Command::OneShot) => one_shot::run(),
         Some(Command::Http(measure)) => http(measure),
         Some(Command::Stores { measure, rows_only }) => stores(measure, rows_only),
         Some(Command::Drive { port, what, len, seconds }) => {
@@ -194,6 +198,7 @@ fn run() -> anyhow::Result<()> {
             channel::run()?;
             wire3::run(&wire3::Options::default())?;
             mle::run(&mle::Options::default())?;
+            one_shot::run()?;
             // Runs before the HTTP part, which pins this process to one core: the rows use both cores.
             stores(Measure::default(), false)?;
             http(Measure::default())

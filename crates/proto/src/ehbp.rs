@@ -6,16 +6,20 @@
 //! ```
 //!
 //! A request is read by [`Frames`], its first frame opened by [`open`]. What has opened stays inaccessible until its claim is reserved.
+//! [`ClientRequest`] is the other side.
 
-use alloc::boxed::Box;
+mod client;
+
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::crypto::AeadKey;
+pub use self::client::{ClientAnswer, ClientRequest};
+use crate::answer_key::AnswerKey;
 use crate::crypto::agreement::AgreementProvider;
 use crate::error::Error;
 use crate::hpke::{Aead, Context, HpkeError, Kem, PrivateKey, Receiver, Suite, setup_receiver};
-use crate::limits::{IV_LEN, KEY_LEN, TAG_LEN};
+use crate::limits::{KEY_LEN, TAG_LEN};
 use crate::session::{Claim, NonceGuard};
 use zeroize::Zeroizing;
 
@@ -27,8 +31,8 @@ pub const RESPONSE_NONCE: &str = "ehbp-response-nonce";
 pub const ENC_LEN: usize = 32;
 /// Length of an answer's nonce, in bytes.
 pub const RESPONSE_NONCE_LEN: usize = 32;
-/// Most plaintext in a frame of an answer, in bytes.
-pub const ANSWER_FRAME_MAX: usize = 64 * 1024;
+/// Most plaintext in a frame that this module seals, in bytes.
+pub const FRAME_MAX: usize = 64 * 1024;
 /// Most frames of a message that carry no plaintext.
 pub const EMPTY_FRAMES_MAX: u32 = 65_536;
 
@@ -46,6 +50,9 @@ pub enum EhbpError {
     /// The header with the encapsulated secret is not 64 digits of 0-9 a-f.
     #[error("Ehbp-Encapsulated-Key is not 64 lower-case hexadecimal digits")]
     Header,
+    /// The header with an answer's nonce is not 64 digits of 0-9 a-f.
+    #[error("Ehbp-Response-Nonce is not 64 lower-case hexadecimal digits")]
+    ResponseNonce,
     /// The encapsulated secret is a point of small order.
     #[error("Ehbp-Encapsulated-Key is no key to agree a secret with")]
     EncapsulatedKey,
@@ -70,6 +77,12 @@ pub enum EhbpError {
     /// A later frame does not open.
     #[error("a frame behind the first does not open")]
     Unsealable,
+    /// A client has a key that is none of X25519, or that no secret can be agreed with.
+    #[error("the service's key is no key of X25519 to agree a secret with")]
+    Key,
+    /// A frame of an answer does not open.
+    #[error("a frame of the answer does not open")]
+    Answer,
     /// The key is over, or the provider failed.
     #[error("the request cannot be claimed: {0}")]
     Claim(Error),
@@ -83,6 +96,7 @@ impl EhbpError {
     pub fn class(&self) -> &'static str {
         match self {
             EhbpError::Header => "header_invalid",
+            EhbpError::ResponseNonce => "response_nonce_invalid",
             EhbpError::EncapsulatedKey => "encapsulated_key",
             EhbpError::FrameTooShort(_) => "frame_too_short",
             EhbpError::FrameTooLong(_) => "body_too_large",
@@ -91,6 +105,8 @@ impl EhbpError {
             EhbpError::Empty => "body_empty",
             EhbpError::KeyMismatch => "key_mismatch",
             EhbpError::Unsealable => "unsealable",
+            EhbpError::Key => "key_invalid",
+            EhbpError::Answer => "answer_unsealable",
             EhbpError::Claim(_) => "key_over",
             EhbpError::Provider => "provider",
         }
@@ -102,21 +118,61 @@ impl EhbpError {
 /// # Errors
 /// [`EhbpError::Header`].
 pub fn parse_encapsulated_key(value: &[u8]) -> Result<[u8; ENC_LEN], EhbpError> {
+    parse_hex(value).ok_or(EhbpError::Header)
+}
+
+/// Parses 32 bytes in lower-case hexadecimal digits.
+fn parse_hex(value: &[u8]) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
         _ => None,
     };
-    let mut enc = [0; ENC_LEN];
+    let mut bytes = [0; 32];
     let (pairs, rest) = value.as_chunks::<2>();
-    if pairs.len() != ENC_LEN || !rest.is_empty() {
-        return Err(EhbpError::Header);
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return None;
     }
-    for (to, &[high, low]) in enc.iter_mut().zip(pairs) {
-        let (high, low) = (digit(high).ok_or(EhbpError::Header)?, digit(low).ok_or(EhbpError::Header)?);
-        *to = high << 4 | low;
+    for (to, &[high, low]) in bytes.iter_mut().zip(pairs) {
+        *to = digit(high)? << 4 | digit(low)?;
     }
-    Ok(enc)
+    Some(bytes)
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    use fmt::Write;
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Derives the key of the answer with this nonce from the context of its request (section 4.4).
+fn answer_key<Role>(
+    provider: &dyn AgreementProvider,
+    context: &Context<Role>,
+    enc: &[u8; ENC_LEN],
+    nonce: &[u8; RESPONSE_NONCE_LEN],
+) -> Result<AnswerKey, EhbpError> {
+    let mut secret = Zeroizing::new([0; KEY_LEN]);
+    context.export(provider, EXPORT, secret.as_mut_slice()).map_err(|_| EhbpError::Provider)?;
+    AnswerKey::derive(provider, SUITE.aead, &*secret, enc, nonce).map_err(|_| EhbpError::Provider)
+}
+
+/// Cuts plaintext into frames of at most [`FRAME_MAX`] bytes, each of which `seal` appends; returns nothing for nothing.
+fn seal_frames(
+    plaintext: &[u8],
+    mut seal: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), EhbpError>,
+) -> Result<Vec<u8>, EhbpError> {
+    let frames = plaintext.len().div_ceil(FRAME_MAX);
+    let mut sealed = Vec::with_capacity(plaintext.len() + frames * (LEN_LEN + TAG_LEN));
+    for chunk in plaintext.chunks(FRAME_MAX) {
+        sealed.extend_from_slice(&((chunk.len() + TAG_LEN) as u32).to_be_bytes());
+        seal(chunk, &mut sealed)?;
+    }
+    Ok(sealed)
 }
 
 /// Cuts a body into the ciphertexts of its frames, as its bytes arrive. A claimed length takes no memory.
@@ -306,9 +362,8 @@ impl Opener {
         provider: &dyn AgreementProvider,
         nonce: [u8; RESPONSE_NONCE_LEN],
     ) -> Result<AnswerSealer, EhbpError> {
-        let mut secret = Zeroizing::new([0; KEY_LEN]);
-        self.context.export(provider, EXPORT, secret.as_mut_slice()).map_err(|_| EhbpError::Provider)?;
-        AnswerSealer::new(provider, &secret, &self.enc, nonce)
+        let key = answer_key(provider, &self.context, &self.enc, &nonce)?;
+        Ok(AnswerSealer { key, nonce })
     }
 }
 
@@ -320,68 +375,28 @@ impl fmt::Debug for Opener {
 
 /// Seals the frames of one answer.
 pub struct AnswerSealer {
-    key: Box<dyn AeadKey>,
-    base: [u8; IV_LEN],
-    sequence: u64,
+    key: AnswerKey,
     nonce: [u8; RESPONSE_NONCE_LEN],
 }
 
 impl AnswerSealer {
-    fn new(
-        provider: &dyn AgreementProvider,
-        secret: &[u8; KEY_LEN],
-        enc: &[u8; ENC_LEN],
-        nonce: [u8; RESPONSE_NONCE_LEN],
-    ) -> Result<AnswerSealer, EhbpError> {
-        let mut salt = [0; ENC_LEN + RESPONSE_NONCE_LEN];
-        let (first, second) = salt.split_at_mut(ENC_LEN);
-        first.copy_from_slice(enc);
-        second.copy_from_slice(&nonce);
-        let provided = |_| EhbpError::Provider;
-        let key = provider.hkdf_sha256(secret, &salt, &[b"key"]).map_err(provided)?;
-        let iv = provider.hkdf_sha256(secret, &salt, &[b"nonce"]).map_err(provided)?;
-        let base = iv.first_chunk().copied().ok_or(EhbpError::Provider)?;
-        Ok(AnswerSealer { key: provider.aes256_gcm(&key).map_err(provided)?, base, sequence: 0, nonce })
-    }
-
     /// Returns the value of the header with the nonce, 64 lower-case hexadecimal digits.
-    pub fn nonce(&self) -> alloc::string::String {
-        use fmt::Write;
-        let mut text = alloc::string::String::with_capacity(2 * RESPONSE_NONCE_LEN);
-        for byte in self.nonce {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
+    pub fn nonce(&self) -> String {
+        hex(&self.nonce)
     }
 
-    /// Seals plaintext into frames of at most [`ANSWER_FRAME_MAX`] bytes, and returns them; nothing for nothing.
+    /// Seals plaintext into frames of at most [`FRAME_MAX`] bytes, and returns them; nothing for nothing.
     ///
     /// # Errors
     /// [`EhbpError::Provider`], after which nothing more can be sealed.
     pub fn seal(&mut self, plaintext: &[u8]) -> Result<Vec<u8>, EhbpError> {
-        let frames = plaintext.len().div_ceil(ANSWER_FRAME_MAX);
-        let mut sealed = Vec::with_capacity(plaintext.len() + frames * (LEN_LEN + TAG_LEN));
-        for chunk in plaintext.chunks(ANSWER_FRAME_MAX) {
-            let mut iv = self.base;
-            for (to, from) in iv.iter_mut().skip(IV_LEN - 8).zip(self.sequence.to_be_bytes()) {
-                *to ^= from;
-            }
-            self.sequence = self.sequence.checked_add(1).ok_or(EhbpError::Provider)?;
-            sealed.extend_from_slice(&((chunk.len() + TAG_LEN) as u32).to_be_bytes());
-            let begin = sealed.len();
-            sealed.extend_from_slice(chunk);
-            let data = sealed.get_mut(begin..).unwrap_or_default();
-            let tag = self.key.seal_in_place(&iv, &[], data).map_err(|_| EhbpError::Provider)?;
-            sealed.extend_from_slice(&tag);
-        }
-        Ok(sealed)
+        seal_frames(plaintext, |chunk, out| self.key.seal(&[], chunk, out).map_err(|_| EhbpError::Provider))
     }
 }
 
 impl fmt::Debug for AnswerSealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerSealer").field("sequence", &self.sequence).finish_non_exhaustive()
+        f.debug_struct("AnswerSealer").field("sequence", &self.key.sequence()).finish_non_exhaustive()
     }
 }
 

@@ -26,6 +26,8 @@
 extern crate alloc;
 
 #[cfg(feature = "one-shot")]
+mod answer_key;
+#[cfg(feature = "one-shot")]
 pub mod bhttp;
 pub mod broker;
 #[cfg(feature = "channel")]

@@ -1,5 +1,5 @@
 //! Oblivious HTTP at a gateway: encapsulated requests and answers (RFC 9458), whole and in chunks
-//! (draft-ietf-ohai-chunked-ohttp-08). The messages within are those of [`bhttp`](crate::bhttp).
+//! (draft-ietf-ohai-chunked-ohttp-08). The messages within are those of [`bhttp`](crate::bhttp). [`ClientRequest`] is the other side.
 //!
 //! ```text
 //! request = key id (1) ‖ KEM id (2) ‖ KDF id (2) ‖ AEAD id (2) ‖ enc ‖ ciphertext, or chunks
@@ -9,17 +9,20 @@
 //!
 //! This module does not know which keys are live, targets, or HTTP.
 
-use alloc::boxed::Box;
+mod client;
+mod parts;
+
 use alloc::vec::Vec;
 use core::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::bhttp::varint::{self, Varint};
-use crate::crypto::AeadKey;
-use crate::crypto::agreement::{AgreementProvider, Cipher};
+pub use self::client::{ClientAnswer, ClientRequest};
+use self::parts::{PartReader, PartWriter};
+use crate::answer_key::AnswerKey;
+use crate::crypto::agreement::AgreementProvider;
 use crate::hpke::{Aead, Context, Kem, PrivateKey, Receiver, Suite, setup_receiver};
-use crate::limits::{IV_LEN, TAG_LEN};
+use crate::limits::IV_LEN;
 use crate::one_shot::KeyConfig;
 
 /// Media type of key configurations (RFC 9458 section 9.1).
@@ -28,8 +31,6 @@ pub const KEYS_TYPE: &str = "application/ohttp-keys";
 pub const CHUNK_LEN_MAX: usize = 1 << 14;
 /// The bytes in front of `enc`.
 pub const HEADER_LEN: usize = 7;
-/// Most chunks of a message, far below the bounds of all AEADs.
-const CHUNKS_MAX: u64 = 1 << 32;
 
 /// The two forms of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +83,8 @@ impl Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OhttpError {
-    /// The request ends within its header, `enc` or the tag.
-    #[error("encapsulated request ends too early")]
+    /// The message ends within its header, `enc`, nonce or the tag.
+    #[error("encapsulated message ends too early")]
     Truncated,
     /// Header, key and ciphertext do not belong together, whatever the cause.
     #[error("encapsulated request does not open with a live key")]
@@ -97,8 +98,14 @@ pub enum OhttpError {
     /// The message has more chunks than one key may seal.
     #[error("message has too many chunks")]
     ChunksTooMany,
-    /// A part was sealed behind the last one, or a whole answer in parts.
-    #[error("answer is sealed out of order")]
+    /// A client has a configuration without the suite, or with a key that no secret can be agreed with.
+    #[error("key configuration has no such suite, or a key that no secret can be agreed with")]
+    Config,
+    /// The answer does not open with the key of its request, whatever the cause.
+    #[error("encapsulated answer does not open")]
+    Answer,
+    /// A part was sealed behind the last one, or a whole message in parts.
+    #[error("message is sealed out of order")]
     Order,
     /// The crypto module reported a failure.
     #[error("crypto module failure")]
@@ -153,18 +160,36 @@ impl Header {
     }
 }
 
+/// Returns the info string of a request with this header (RFC 9458 section 4.3).
+fn info(form: Form, header: &[u8]) -> Vec<u8> {
+    [form.request_label(), &[0], header].concat()
+}
+
+/// Length of an answer's nonce, and of the secret that is exported for it, in bytes.
+fn nonce_len(suite: Suite) -> usize {
+    suite.aead.key_len().max(IV_LEN)
+}
+
+/// Derives the key of an answer from the context of its request (RFC 9458 section 4.4).
+fn answer_key<Role>(
+    provider: &dyn AgreementProvider,
+    (form, suite): (Form, Suite),
+    context: &Context<Role>,
+    enc: &[u8],
+    nonce: &[u8],
+) -> Result<AnswerKey, OhttpError> {
+    let mut secret = Zeroizing::new([0; 32]);
+    let secret = secret.get_mut(..nonce_len(suite)).ok_or(OhttpError::Provider)?;
+    context.export(provider, form.answer_label(), secret).map_err(|_| OhttpError::Provider)?;
+    AnswerKey::derive(provider, suite.aead, secret, enc, nonce).map_err(|_| OhttpError::Provider)
+}
+
 /// An encapsulated request that is being opened.
-#[derive(Debug)]
 pub struct Request {
     form: Form,
     suite: Suite,
     enc: Vec<u8>,
-    context: Context<Receiver>,
-    varint: Varint,
-    /// Of the chunk that is being gathered: the number of missing bytes; `None` between chunks.
-    missing: Option<usize>,
-    is_last: bool,
-    chunks: u64,
+    reader: PartReader<Context<Receiver>>,
 }
 
 impl Request {
@@ -179,13 +204,12 @@ impl Request {
         key: &PrivateKey,
         enc: &[u8],
     ) -> Result<Request, OhttpError> {
-        let info = [form.request_label(), &[0], &header.bytes].concat();
+        let info = info(form, &header.bytes);
         let context = setup_receiver(provider, suite, key, enc, &info, None).map_err(|err| match err {
             crate::hpke::HpkeError::Provider => OhttpError::Provider,
             _ => OhttpError::Key,
         })?;
-        let enc = enc.to_vec();
-        Ok(Request { form, suite, enc, context, varint: Varint::default(), missing: None, is_last: false, chunks: 0 })
+        Ok(Request { form, suite, enc: enc.to_vec(), reader: PartReader::new(context, OhttpError::Key) })
     }
 
     /// The encapsulated secret, which names the request to a replay store: it cannot be written in a second way.
@@ -203,10 +227,7 @@ impl Request {
     /// # Errors
     /// [`OhttpError::Truncated`] for less than a tag, [`OhttpError::Key`].
     pub fn open(&mut self, sealed: &mut Vec<u8>) -> Result<(), OhttpError> {
-        if sealed.len() < TAG_LEN {
-            return Err(OhttpError::Truncated);
-        }
-        self.open_part(b"", sealed)
+        self.reader.open(sealed)
     }
 
     /// Takes the bytes of the next chunk from `input` and gathers them in `chunk`, which must be empty for each new one. True
@@ -216,29 +237,7 @@ impl Request {
     /// [`OhttpError::Key`] if the first chunk does not open, [`OhttpError::Chunk`] for a later one, [`OhttpError::ChunkTooLong`],
     /// [`OhttpError::ChunksTooMany`].
     pub fn read(&mut self, input: &mut &[u8], chunk: &mut Vec<u8>) -> Result<bool, OhttpError> {
-        if self.missing.is_none() && !self.is_last {
-            let Some(len) = self.varint.read(input) else { return Ok(false) };
-            match usize::try_from(len) {
-                Ok(0) => self.is_last = true,
-                Ok(len) if len <= CHUNK_LEN_MAX + TAG_LEN => self.missing = Some(len),
-                _ => return Err(OhttpError::ChunkTooLong),
-            }
-        }
-        let wanted = self.missing.unwrap_or(usize::MAX);
-        let (piece, rest) = input.split_at_checked(wanted).unwrap_or((input, &[]));
-        *input = rest;
-        if chunk.len() + piece.len() > CHUNK_LEN_MAX + TAG_LEN {
-            return Err(OhttpError::ChunkTooLong);
-        }
-        chunk.extend_from_slice(piece);
-        if self.is_last || piece.len() < wanted {
-            self.missing = (!self.is_last).then(|| wanted - piece.len());
-            return Ok(false);
-        }
-        self.missing = None;
-        self.open_part(b"", chunk)?;
-        // One that is empty says nothing, and could be sent for ever.
-        if chunk.is_empty() { Err(self.unopened()) } else { Ok(true) }
+        self.reader.read(input, chunk)
     }
 
     /// Reports the end of the input, and opens the last chunk, which was gathered in `chunk` and may be empty.
@@ -247,34 +246,12 @@ impl Request {
     /// [`OhttpError::Truncated`] without a last chunk; [`OhttpError::Key`] and [`OhttpError::Chunk`] as for
     /// [`Request::read`].
     pub fn end(&mut self, chunk: &mut Vec<u8>) -> Result<(), OhttpError> {
-        if !self.is_last {
-            return Err(OhttpError::Truncated);
-        }
-        self.open_part(b"final", chunk)
-    }
-
-    fn open_part(&mut self, aad: &[u8], sealed: &mut Vec<u8>) -> Result<(), OhttpError> {
-        if self.chunks >= CHUNKS_MAX {
-            return Err(OhttpError::ChunksTooMany);
-        }
-        match self.context.open_in_place(aad, sealed).map(|opened| opened.len()) {
-            Ok(len) => sealed.truncate(len),
-            Err(_) => {
-                sealed.clear();
-                return Err(self.unopened());
-            }
-        }
-        self.chunks += 1;
-        Ok(())
-    }
-
-    fn unopened(&self) -> OhttpError {
-        if self.chunks == 0 { OhttpError::Key } else { OhttpError::Chunk }
+        self.reader.end(chunk)
     }
 
     /// Length of an answer's nonce, in bytes.
     pub fn nonce_len(&self) -> usize {
-        self.suite.aead.key_len().max(IV_LEN)
+        nonce_len(self.suite)
     }
 
     /// Derives the key of the answer from a nonce of [`Request::nonce_len`] random bytes (RFC 9458 section 4.4). A nonce must not be
@@ -286,39 +263,13 @@ impl Request {
         if nonce.len() != self.nonce_len() {
             return Err(OhttpError::Provider);
         }
-        let mut secret = Zeroizing::new([0; 32]);
-        let secret = secret.get_mut(..nonce.len()).ok_or(OhttpError::Provider)?;
-        let exported = self.context.export(provider, self.form.answer_label(), secret);
-        exported.map_err(|_| OhttpError::Provider)?;
-        let salt = [&self.enc, nonce].concat();
-        let prk = provider.mac_key(provider.hmac_sha256(&salt, &[secret]).as_slice());
-        let (key, base) = (prk.mac(&[b"key", &[1]]), prk.mac(&[b"nonce", &[1]]));
-        let key = match self.suite.aead {
-            Aead::Aes128Gcm => provider.aes128_gcm(key.first_chunk().ok_or(OhttpError::Provider)?),
-            Aead::Aes256Gcm => provider.aes256_gcm(&key),
-            Aead::ChaCha20Poly1305 => provider.aead(Cipher::ChaCha20Poly1305, &key),
-            Aead::ExportOnly => return Err(OhttpError::Provider),
-        };
-        Ok(Answer {
-            form: self.form,
-            key: key.map_err(|_| OhttpError::Provider)?,
-            base: *base.first_chunk().ok_or(OhttpError::Provider)?,
-            nonce: nonce.to_vec(),
-            chunks: 0,
-            is_done: false,
-        })
+        let key = answer_key(provider, (self.form, self.suite), &self.reader.key, &self.enc, nonce)?;
+        Ok(Answer(PartWriter::new(self.form, nonce.to_vec(), key)))
     }
 }
 
 /// Seals the answer to one request.
-pub struct Answer {
-    form: Form,
-    key: Box<dyn AeadKey>,
-    base: [u8; IV_LEN],
-    nonce: Vec<u8>,
-    chunks: u64,
-    is_done: bool,
-}
+pub struct Answer(PartWriter<AnswerKey>);
 
 impl Answer {
     /// Seals the next part of the answer and appends it to `out`, the first part behind the nonce. A whole answer has one part,
@@ -327,55 +278,19 @@ impl Answer {
     /// # Errors
     /// [`OhttpError::Order`] behind the last part and for a whole answer in parts, [`OhttpError::ChunksTooMany`],
     /// [`OhttpError::Provider`].
-    pub fn seal(&mut self, out: &mut Vec<u8>, mut part: &[u8], is_last: bool) -> Result<(), OhttpError> {
-        if self.is_done || (self.form == Form::Whole && !is_last) {
-            return Err(OhttpError::Order);
-        }
-        if self.form == Form::Whole {
-            out.append(&mut self.nonce);
-            self.is_done = true;
-            return self.put(out, b"", part);
-        }
-        while !part.is_empty() {
-            let (chunk, rest) = part.split_at_checked(CHUNK_LEN_MAX).unwrap_or((part, &[]));
-            part = rest;
-            if part.is_empty() && is_last {
-                return self.put_last(out, chunk);
-            }
-            out.append(&mut self.nonce);
-            varint::write(out, (chunk.len() + TAG_LEN) as u64);
-            self.put(out, b"", chunk)?;
-        }
-        if is_last { self.put_last(out, &[]) } else { Ok(()) }
+    pub fn seal(&mut self, out: &mut Vec<u8>, part: &[u8], is_last: bool) -> Result<(), OhttpError> {
+        self.0.seal(out, part, is_last)
     }
+}
 
-    fn put_last(&mut self, out: &mut Vec<u8>, chunk: &[u8]) -> Result<(), OhttpError> {
-        out.append(&mut self.nonce);
-        varint::write(out, 0);
-        self.is_done = true;
-        self.put(out, b"final", chunk)
-    }
-
-    fn put(&mut self, out: &mut Vec<u8>, aad: &[u8], plaintext: &[u8]) -> Result<(), OhttpError> {
-        if self.chunks >= CHUNKS_MAX {
-            return Err(OhttpError::ChunksTooMany);
-        }
-        let mut iv = self.base;
-        for (to, from) in iv.iter_mut().rev().zip(self.chunks.to_be_bytes().iter().rev()) {
-            *to ^= from;
-        }
-        let start = out.len();
-        out.extend_from_slice(plaintext);
-        let sealed = out.get_mut(start..).ok_or(OhttpError::Provider)?;
-        let tag = self.key.seal_in_place(&iv, aad, sealed).map_err(|_| OhttpError::Provider)?;
-        out.extend_from_slice(&tag);
-        self.chunks += 1;
-        Ok(())
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("form", &self.form).field("suite", &self.suite).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("form", &self.form).field("chunks", &self.chunks).finish_non_exhaustive()
+        f.debug_struct("Answer").field("chunks", &self.0.chunks()).finish_non_exhaustive()
     }
 }

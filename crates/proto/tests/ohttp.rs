@@ -6,7 +6,7 @@ use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::hpke::{Aead, Kem, PrivateKey, setup_sender};
 use sealway_proto::limits::TAG_LEN;
-use sealway_proto::ohttp::{CHUNK_LEN_MAX, Form, Header, OhttpError, Request};
+use sealway_proto::ohttp::{CHUNK_LEN_MAX, ClientRequest, Form, Header, OhttpError, Request};
 use sealway_proto::one_shot::KeyConfig;
 
 /// The message in both documents.
@@ -247,6 +247,74 @@ fn a_long_answer_is_in_chunks_that_every_receiver_takes() {
         assert_eq!(chunks.iter().filter(|(is_final, _)| *is_final).count(), usize::from(is_last));
     }
     assert_eq!(request.answer(provider(), &[3; 12]).unwrap_err(), OhttpError::Provider, "a nonce of another length");
+}
+
+/// A request by the client, in parts.
+fn encapsulated(form: Form, config: &KeyConfig, aead: Aead, parts: &[&[u8]]) -> (ClientRequest, Vec<u8>) {
+    let suite = config.suites().find(|suite| suite.aead == aead).unwrap();
+    let mut client = ClientRequest::begin(provider(), form, config, suite).unwrap();
+    let mut sealed = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        client.seal(&mut sealed, part, at + 1 == parts.len()).unwrap();
+    }
+    (client, sealed)
+}
+
+/// Opens an answer that has arrived whole.
+fn open_answer(form: Form, client: &ClientRequest, mut sealed: &[u8]) -> Result<Vec<u8>, OhttpError> {
+    let mut answer = client.answer(provider(), &mut sealed)?;
+    let (mut message, mut chunk) = (Vec::new(), Vec::new());
+    if form == Form::Whole {
+        message = sealed.to_vec();
+        answer.open(&mut message)?;
+        return Ok(message);
+    }
+    while answer.read(&mut sealed, &mut chunk)? {
+        message.append(&mut chunk);
+    }
+    answer.end(&mut chunk)?;
+    Ok([message, chunk].concat())
+}
+
+#[test]
+fn the_client_seals_what_the_gateway_opens_and_opens_its_own_answer_alone() {
+    let long = vec![5; 2 * CHUNK_LEN_MAX];
+    for kem in [Kem::X25519, Kem::P256, Kem::MlKem768P256, Kem::XWing] {
+        let (_, private) = PrivateKey::derive(provider(), kem, &[7; 32]).unwrap();
+        let aeads = [Aead::Aes128Gcm, Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
+        let config = KeyConfig::new(9, private.public_key().clone(), &aeads).unwrap();
+        let key = (private, config);
+        for aead in aeads {
+            let (client, sealed) = encapsulated(Form::Whole, &key.1, aead, &[b"message"]);
+            let (request, message) = open(&key, &sealed).unwrap();
+            assert_eq!(message, b"message");
+            check_answer(Form::Whole, &request, &client, b"answer");
+            let (client, sealed) = encapsulated(Form::Chunked, &key.1, aead, &[b"one", b"", &long, b""]);
+            let (request, chunks) = open_chunks(&key, &sealed, 1000).unwrap();
+            assert_eq!(chunks.concat(), [b"one", &long[..]].concat());
+            check_answer(Form::Chunked, &request, &client, &long);
+        }
+        let other = KeyConfig::new(9, key.1.public_key().clone(), &[Aead::Aes128Gcm]).unwrap();
+        let suite = key.1.suites().last().unwrap();
+        let begun = ClientRequest::begin(provider(), Form::Whole, &other, suite);
+        assert_eq!(begun.unwrap_err(), OhttpError::Config, "a suite that is not published");
+    }
+}
+
+fn check_answer(form: Form, request: &Request, client: &ClientRequest, message: &[u8]) {
+    let mut sealed = Vec::new();
+    let nonce = vec![3; request.nonce_len()];
+    request.answer(provider(), &nonce).unwrap().seal(&mut sealed, message, true).unwrap();
+    assert_eq!(open_answer(form, client, &sealed).unwrap(), message);
+    let last = sealed.len() - 1;
+    for at in [0, nonce.len(), nonce.len() + 1, nonce.len() + 5, last] {
+        let mut changed = sealed.clone();
+        changed[at] ^= 1;
+        assert!(open_answer(form, client, &changed).is_err(), "byte {at}");
+        assert!(open_answer(form, client, &sealed[..at]).is_err(), "cut at {at}");
+    }
+    let longer = [&sealed[..], b"x"].concat();
+    assert!(open_answer(form, client, &longer).is_err(), "a byte too many");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use alloc::vec;
 use super::*;
 use crate::crypto::default_provider;
 use crate::error::Error;
-use crate::hpke::{PublicKey, Sender, setup_sender};
+use crate::hpke::PublicKey;
 use crate::session::Fresh;
 
 const HASH: [u8; 32] = [7; 32];
@@ -24,11 +24,14 @@ fn frame(ciphertext: &[u8]) -> Vec<u8> {
     [&(ciphertext.len() as u32).to_be_bytes(), ciphertext].concat()
 }
 
-/// A client's request: the encapsulated secret, its context, and a frame for each part.
-fn request(public: &PublicKey, parts: &[&[u8]]) -> ([u8; ENC_LEN], Context<Sender>, Vec<Vec<u8>>) {
-    let (enc, mut context) = setup_sender(default_provider(), SUITE, public, INFO, None).unwrap();
-    let frames = parts.iter().map(|part| frame(&context.seal(&[], part).unwrap())).collect();
-    (enc.try_into().unwrap(), context, frames)
+/// A client's request: the encapsulated secret, the client, and a frame for each part.
+fn request(public: &PublicKey, parts: &[&[u8]]) -> ([u8; ENC_LEN], ClientRequest, Vec<Vec<u8>>) {
+    let mut client = ClientRequest::begin(default_provider(), public).unwrap();
+    let enc = parse_encapsulated_key(client.encapsulated_key().as_bytes()).unwrap();
+    let empty = |client: &mut ClientRequest| frame(&client.context.seal(&[], b"").unwrap());
+    let seal = |part: &&[u8]| if part.is_empty() { empty(&mut client) } else { client.seal(part).unwrap() };
+    let frames = parts.iter().map(seal).collect();
+    (enc, client, frames)
 }
 
 /// Opens a whole body as a server does, and releases it.
@@ -50,40 +53,49 @@ fn ascending(from: u8) -> [u8; 32] {
     core::array::from_fn(|index| from + index as u8)
 }
 
-fn hex(bytes: &[u8]) -> alloc::string::String {
-    bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
-}
-
 #[test]
 fn an_answer_is_that_of_the_published_vector() {
     // test-vectors/derive.json and response-decryption.json of the protocol's repository, tag v0.3.1.
-    let sealer = AnswerSealer::new(default_provider(), &ascending(0), &ascending(0x20), ascending(0x40));
-    let mut sealer = sealer.unwrap();
-    assert_eq!(hex(&sealer.base), "f8b0ce9466f27aa6243c65f9");
+    const SEALED: &str = "0000002647e74d9a561b60ff42ac7ffbb4caf6b6d5ad0bb7621e41840d2ab7de7208ff7a59d0a2a482cc";
+    let key = || AnswerKey::derive(default_provider(), SUITE.aead, &ascending(0), &ascending(0x20), &ascending(0x40));
+    let mut sealer = AnswerSealer { key: key().unwrap(), nonce: ascending(0x40) };
     assert_eq!(sealer.nonce(), hex(&ascending(0x40)));
-    assert_eq!(
-        hex(&sealer.seal(b"hello from test vector").unwrap()),
-        "0000002647e74d9a561b60ff42ac7ffbb4caf6b6d5ad0bb7621e41840d2ab7de7208ff7a59d0a2a482cc"
-    );
+    let sealed = sealer.seal(b"hello from test vector").unwrap();
+    assert_eq!(sealed.iter().map(|byte| alloc::format!("{byte:02x}")).collect::<String>(), SEALED);
+    assert_eq!(ClientAnswer(key().unwrap()).open(&sealed).unwrap(), b"hello from test vector");
     assert_eq!(sealer.seal(b"").unwrap(), b"");
-    let long = vec![1; ANSWER_FRAME_MAX + 1];
+    let long = vec![1; FRAME_MAX + 1];
     let sealed = sealer.seal(&long).unwrap();
     assert_eq!(sealed.len(), long.len() + 2 * (4 + TAG_LEN));
-    assert_eq!(sealer.sequence, 3);
+    assert_eq!(sealer.key.sequence(), 3);
 }
 
 #[test]
-fn an_answer_opens_with_the_secret_that_the_client_exports() {
+fn an_answer_opens_for_its_request_alone_and_unchanged() {
     let private = key(1);
-    let (enc, context, frames) = request(private.public_key(), &[b"a"]);
+    let (enc, client, frames) = request(private.public_key(), &[b"a"]);
     let (_, mut opened) = open(default_provider(), [request_key(&private)], &enc, &frames[0][4..], NOW_MS).unwrap();
-    let sealed = opened.answer(default_provider(), [9; 32]).unwrap().seal(b"answer").unwrap();
-    let mut secret = [0; 32];
-    context.export(default_provider(), EXPORT, &mut secret).unwrap();
-    let client = AnswerSealer::new(default_provider(), &secret, &enc, [9; 32]).unwrap();
-    let mut ciphertext = sealed[4..].to_vec();
-    client.key.open_in_place(&client.base, &[], &mut ciphertext).unwrap();
-    assert_eq!(&ciphertext[..6], b"answer");
+    let mut sealer = opened.answer(default_provider(), [9; 32]).unwrap();
+    let sealed = [sealer.seal(b"one ").unwrap(), frame(b""), sealer.seal(b"two").unwrap()].concat();
+    let answer = |client: &ClientRequest, nonce: &str, body: &[u8]| {
+        client.answer(default_provider(), nonce.as_bytes())?.open(body)
+    };
+    let nonce = sealer.nonce();
+    assert_eq!(answer(&client, &nonce, &sealed).unwrap(), b"one two");
+    assert_eq!(answer(&client, &nonce.to_uppercase().replace('0', "A"), &sealed), Err(EhbpError::ResponseNonce));
+    assert_eq!(answer(&client, &hex(&[8; 32]), &sealed), Err(EhbpError::Answer));
+    assert_eq!(answer(&request(private.public_key(), &[]).1, &nonce, &sealed), Err(EhbpError::Answer));
+    for at in 0..sealed.len() {
+        let mut changed = sealed.clone();
+        changed[at] ^= 1;
+        assert!(answer(&client, &nonce, &changed).is_err(), "byte {at}");
+    }
+    let first_len = 4 + 4 + TAG_LEN;
+    let whole = (0..sealed.len()).filter(|len| answer(&client, &nonce, &sealed[..*len]).is_ok());
+    // The protocol has no mark of the last frame.
+    assert_eq!(whole.collect::<Vec<_>>(), [0, first_len, first_len + 4]);
+    let p256 = PrivateKey::from_bytes(default_provider(), Kem::P256, &[1; 32]).unwrap();
+    assert_eq!(ClientRequest::begin(default_provider(), p256.public_key()).unwrap_err(), EhbpError::Key);
 }
 
 #[test]
