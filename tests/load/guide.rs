@@ -85,7 +85,7 @@ fn commands(text: &str) -> Vec<String> {
 
 fn run(blocks: &[Block], folder: &Path) {
     let ports: Vec<(u16, u16)> =
-        [3000, 7000, 8080, 8090, 8443, 9000, 9443].map(|written| (written, free_port().unwrap())).into();
+        [3000, 7000, 8080, 8090, 8091, 8443, 9000, 9443].map(|written| (written, free_port().unwrap())).into();
     for block in blocks.iter().filter(|block| block.file.is_some()) {
         let file = folder.join(block.file.as_ref().unwrap());
         std::fs::write(file, short(&block.text, &ports)).unwrap();
@@ -115,6 +115,7 @@ fn every_command_of_the_guide_does_what_it_says() {
         "seconds.csv",
         "load.xml",
         "mle.json",
+        "one-shot.json",
         "tuned.json",
         "matrix.md",
         "after.json",

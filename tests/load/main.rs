@@ -9,6 +9,7 @@ mod ground;
 mod guide;
 mod input;
 mod mle;
+mod one_shot;
 mod outcome;
 mod protocols;
 mod report;

@@ -26,7 +26,7 @@ pub(crate) use agree::{agree, call, end};
 pub use sealway_proto::session::native::{InitAnswer, KeyId, Suite};
 pub use session::{Agreement, DpopKey, INIT_PATH, Pending, Session, suite_required};
 #[cfg(feature = "one-shot")]
-pub(crate) use session::{AnswerOpening, Shape, StreamHead, plain};
+pub(crate) use session::{AnswerOpening, Shape, StreamHead, open_whole, plain};
 pub(crate) use trust::host;
 pub use trust::{KEY_SET_PATH, Keyring, KnownService, Pin, PublicKey, Trust, TrustStore, origin, public_key};
 

@@ -311,32 +311,10 @@ impl Pending<'_> {
     /// # Errors
     /// [`ErrorKind::Problem`] and [`ErrorKind::Refused`] if the answer is not sealed, [`ErrorKind::Untrusted`] if it does not open.
     pub fn open(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(HeaderMap, Bytes), Error> {
-        let (sealed, mut opener) = match self.opener(status, headers) {
-            Err(err) if err.code() == "unsealed" => return Err(plain(status, body)),
-            opener => opener?,
-        };
-        if sealed.is_some() && !body.is_empty() {
-            return Err(ErrorKind::Untrusted(sealway_proto::Error::HeaderInvalid(X_SEALED)).into());
+        match self.opener(status, headers) {
+            Err(err) if err.code() == "unsealed" => Err(plain(status, body)),
+            opener => open_whole(opener?, body),
         }
-        let (mut input, mut all, mut inner) = (sealed.as_deref().unwrap_or(body), Vec::new(), None);
-        let mut frame = Vec::new();
-        while !input.is_empty() {
-            if opener.read(&mut input, &mut frame).map_err(ErrorKind::Untrusted)? == Read::More {
-                continue;
-            }
-            let from = match &inner {
-                Some(_) => 0,
-                None => {
-                    let (headers, len) = outer_headers(&frame)?;
-                    inner = Some(headers);
-                    len
-                }
-            };
-            all.extend_from_slice(&frame[from..]);
-            frame.clear();
-        }
-        opener.end().map_err(ErrorKind::Untrusted)?;
-        Ok((inner.unwrap_or_default(), all.into()))
     }
 
     /// Returns the opener of an answer with these headers, and its stream if a header holds it.
@@ -378,6 +356,35 @@ impl Pending<'_> {
         });
         Failure { err: plain(status, body).repeatable(may_repeat), remedy }
     }
+}
+
+/// Opens the frames of a whole answer, which are in its body or in a header. Returns the sealed headers and the body.
+pub(crate) fn open_whole(
+    (sealed, mut opener): (Option<Vec<u8>>, FrameOpener),
+    body: &[u8],
+) -> Result<(HeaderMap, Bytes), Error> {
+    if sealed.is_some() && !body.is_empty() {
+        return Err(ErrorKind::Untrusted(sealway_proto::Error::HeaderInvalid(X_SEALED)).into());
+    }
+    let (mut input, mut all, mut inner) = (sealed.as_deref().unwrap_or(body), Vec::new(), None);
+    let mut frame = Vec::new();
+    while !input.is_empty() {
+        if opener.read(&mut input, &mut frame).map_err(ErrorKind::Untrusted)? == Read::More {
+            continue;
+        }
+        let from = match &inner {
+            Some(_) => 0,
+            None => {
+                let (headers, len) = outer_headers(&frame)?;
+                inner = Some(headers);
+                len
+            }
+        };
+        all.extend_from_slice(&frame[from..]);
+        frame.clear();
+    }
+    opener.end().map_err(ErrorKind::Untrusted)?;
+    Ok((inner.unwrap_or_default(), all.into()))
 }
 
 /// Converts an unsealed answer into an error: a problem with a code, or another rejection.

@@ -1,12 +1,18 @@
 //! Keys and clock of a client of wire 4, against forged documents and a thief of a key.
 
+use sealway_proto::crypto::default_provider;
+use sealway_proto::exchange::SEALED_PROBLEMS;
 use sealway_proto::hpke::{Aead, Kem, PrivateKey};
 use sealway_proto::one_shot::DocumentKey;
+use sealway_proto::session::native::Problem;
+use sealway_proto::session::native::key_set::TIME_MS_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::Client;
+use crate::clock::now_ms;
+use crate::native::AnswerOpening;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -30,7 +36,7 @@ fn document(byte: u8, issued_ms: u64, use_until_ms: u64) -> KeyDocument {
 /// Gives the client a sealed `clock_skew` with this time, as the holder of the key can.
 fn skew(client: &OneShot, server_time_ms: u64) -> Failure {
     let line = Line { method: &Method::GET, path: "/", headers: &HeaderMap::new() };
-    let pending = client.0.begin(&config(1), &line, true).unwrap().pending;
+    let pending = client.0.keys.begin(&config(1), &line, true).unwrap().pending;
     let problem = Problem::new("clock_skew").with("server_time_ms", server_time_ms);
     pending.problem(StatusCode::BAD_REQUEST, problem.encode().as_bytes())
 }
@@ -41,9 +47,9 @@ fn a_key_ends_by_the_own_clock_wherever_a_sealed_skew_moves_the_stamps() {
     let (over, lasting) = (document(1, 1, now_ms() - 1), document(1, 1, now_ms() + HOUR_MS));
     for server_time_ms in [0, now_ms() - 24 * HOUR_MS, now_ms() + 24 * HOUR_MS, TIME_MS_MAX] {
         assert!(skew(&client, server_time_ms).err.is_retryable());
-        assert!(client.0.stamp_ms().abs_diff(server_time_ms) < HOUR_MS);
-        assert_eq!(client.0.choose(&over), None);
-        assert_eq!(client.0.choose(&lasting), Some(config(1)));
+        assert!(client.0.keys.stamp_ms().abs_diff(server_time_ms) < HOUR_MS);
+        assert_eq!(client.0.keys.choose(&over), None);
+        assert_eq!(client.0.keys.choose(&lasting).map(|(key, _)| key), Some(config(1)));
     }
 }
 
@@ -53,7 +59,7 @@ fn a_skew_to_a_time_that_no_stamp_can_have_moves_nothing() {
     for server_time_ms in [TIME_MS_MAX + 1, u64::MAX] {
         let Failure { err, remedy } = skew(&client, server_time_ms);
         assert!(remedy.is_none() && !err.is_retryable(), "{err}");
-        assert!(client.0.stamp_ms().abs_diff(now_ms()) < HOUR_MS);
+        assert!(client.0.keys.stamp_ms().abs_diff(now_ms()) < HOUR_MS);
     }
 }
 
@@ -61,7 +67,7 @@ fn a_skew_to_a_time_that_no_stamp_can_have_moves_nothing() {
 fn with_pinned_kids_a_forged_time_of_issue_shuts_no_document_out_and_none_without_a_pinned_key_is_taken() {
     let client = client("http://127.0.0.1:1");
     let take = |held: &mut Option<KeyDocument>, document: &KeyDocument| {
-        client.0.take(held, document.encode().as_bytes()).unwrap();
+        client.0.keys.take(held, document.encode().as_bytes()).unwrap();
         held.as_ref().map(|held| (held.issued_ms, held.keys[0].config[0]))
     };
     let lasts_until_ms = now_ms() + HOUR_MS;
@@ -151,7 +157,7 @@ fn a_sealed_problem_but_a_skew_that_proves_the_stamp_too_old_may_follow_a_copy_t
     for method in [Method::POST, Method::GET] {
         let line = Line { method: &method, path: "/", headers: &HeaderMap::new() };
         for code in SEALED_PROBLEMS {
-            let pending = client.0.begin(&config(1), &line, true).unwrap().pending;
+            let pending = client.0.keys.begin(&config(1), &line, true).unwrap().pending;
             let Failure { err, remedy } = pending.problem(StatusCode::CONFLICT, Problem::new(code).encode().as_bytes());
             assert_eq!((err.code(), err.is_retryable(), remedy.is_some()), (code, false, false));
         }

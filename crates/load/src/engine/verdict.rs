@@ -124,11 +124,16 @@ impl Facts<'_> {
         })
     }
 
-    /// Names the share of the generator's threads that sealing requests and opening responses took, where each costs RSA operations of
-    /// its own. Empty for another target.
+    /// Names the share of the generator's threads that sealing requests and opening responses took, where each costs public-key
+    /// operations of its own. Empty for another target.
     fn messages(&self) -> String {
         let threads = self.totals.measured.as_secs_f64() * self.plan.threads as f64;
-        if self.plan.target.mle.is_none() || threads <= 0.0 {
+        let operations = match &self.plan.target {
+            target if target.mle.is_some() => "RSA",
+            target if target.one_shot.is_some() => "HPKE",
+            _ => return String::new(),
+        };
+        if threads <= 0.0 {
             return String::new();
         }
         let spent = [Phase::Seal, Phase::Open].map(|phase| {
@@ -136,7 +141,7 @@ impl Facts<'_> {
             times.quantiles().mean_ns * times.len() as f64 / 1e9
         });
         let share = (spent.iter().sum::<f64>() / threads * 100.0).round().min(100.0);
-        format!(", and {share} % went to sealing requests and opening responses (RSA)")
+        format!(", and {share} % went to sealing requests and opening responses ({operations})")
     }
 
     /// Returns whether workers spend more time thinking than waiting for answers.
@@ -295,7 +300,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{MessageSettings, Spacing, Steps};
+    use crate::plan::{MessageSettings, OneShotProtocol, OneShotRequests, Spacing, Steps};
     use crate::record::Interval;
 
     /// `GET /` in a closed loop.
@@ -362,6 +367,16 @@ mod tests {
         assert!(reason.contains(", and 50 % went to sealing requests and opening responses (RSA);"), "{reason}");
         let Limit::Generator(reason) = limit(&closed(), &totals, &generator, 0.95, 0) else { panic!("the generator") };
         assert!(!reason.contains("RSA"), "{reason}");
+        plan.target.mle = None;
+        plan.target.one_shot = Some(OneShotRequests {
+            protocol: OneShotProtocol::Ehbp,
+            trust: None,
+            kems: Vec::new(),
+            psk: None,
+            inner: None,
+        });
+        let Limit::Generator(reason) = limit(&plan, &totals, &generator, 0.95, 0) else { panic!("the generator") };
+        assert!(reason.contains(", and 50 % went to sealing requests and opening responses (HPKE);"), "{reason}");
     }
 
     #[test]

@@ -220,7 +220,7 @@ pub(super) fn refuse_others(problems: &mut Problems, flags: &Flags) {
         connect_timeout: None,
         ..flags.connection.clone()
     };
-    let sealing = [given(&flags.sealed), given(&flags.mle)].concat();
+    let sealing = [given(&flags.sealed), given(&flags.mle), given(&flags.one_shot)].concat();
     let groups = [given(&flags.request), given(&flags.tls), sealing, given(&connection), given(&verdict)];
     for flag in groups.concat() {
         problems.add(flag, "applies to HTTP only, and the target is a broker; remove it");

@@ -9,6 +9,7 @@ mod broker;
 mod channel;
 mod connection;
 mod mle;
+mod one_shot;
 mod output;
 mod request;
 mod resolve;
@@ -31,6 +32,7 @@ pub(crate) use self::broker::BrokerFlags;
 pub(crate) use self::channel::{ChannelArgs, ChannelJob};
 pub(crate) use self::connection::ConnectionFlags;
 pub(crate) use self::mle::MleFlags;
+pub(crate) use self::one_shot::OneShotFlags;
 pub(crate) use self::output::{Output, OutputFlags};
 pub(crate) use self::request::RequestFlags;
 pub(crate) use self::resolve::{Extra, Job, Verdict, resolve};
@@ -178,6 +180,10 @@ pub(crate) struct Flags {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) mle: MleFlags,
+    /// Flags for requests without a session on top.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) one_shot: OneShotFlags,
     /// Flags for a broker as the target.
     #[command(flatten)]
     #[serde(flatten)]

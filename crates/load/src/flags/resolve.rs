@@ -7,7 +7,8 @@ use sealway_runtime::tls::Secret;
 
 use super::{Flags, Output, broker, target};
 use crate::plan::{
-    Assertion, Broker, Connections, MessageSettings, Plan, Protocol, Request, SealedSessions, Target, Tls,
+    Assertion, Broker, Connections, MessageSettings, OneShotRequests, Plan, Protocol, Request, SealedSessions, Target,
+    Tls,
 };
 use crate::request;
 use crate::thresholds::{Figure, Threshold};
@@ -70,7 +71,8 @@ pub(crate) fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<
     let timeouts = flags.connection.timeouts(&mut problems);
     problems.into_result()?;
     let url = aim.url.ok_or_else(|| ConfigError("URL: missing".into()))?;
-    let label = flags.output.label.clone().unwrap_or_else(|| label(&url));
+    let inner = aim.one_shot.as_ref().and_then(|one_shot| one_shot.inner.as_ref());
+    let label = flags.output.label.clone().unwrap_or_else(|| label(inner.unwrap_or(&url)));
     let plan = Plan {
         label,
         target: Target {
@@ -80,6 +82,7 @@ pub(crate) fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<
             tls: aim.tls,
             sealed: aim.sealed,
             mle: aim.mle,
+            one_shot: aim.one_shot,
             broker: aim.broker,
             channels: None,
         },
@@ -108,6 +111,7 @@ struct Aim {
     tls: Option<Tls>,
     sealed: Option<SealedSessions>,
     mle: Option<MessageSettings>,
+    one_shot: Option<OneShotRequests>,
     broker: Option<Broker>,
 }
 
@@ -117,6 +121,8 @@ fn at_server(problems: &mut Problems, name: &str, url: Option<&str>, flags: &Fla
     }
     let url = url.and_then(|url| target::parse(problems, name, url));
     let mut request = flags.request.resolve(problems, url.as_ref());
+    let inner = url;
+    let url = flags.one_shot.outer(problems, inner.as_ref()).or_else(|| inner.clone());
     let protocol = flags.connection.protocol(problems, url.as_ref());
     let connections = flags.connection.connections(problems, protocol);
     let is_tls = url.as_ref().is_none_or(target::is_tls);
@@ -124,7 +130,9 @@ fn at_server(problems: &mut Problems, name: &str, url: Option<&str>, flags: &Fla
     let method_given = flags.request.method.is_some();
     let sealed = flags.sealed.resolve(problems, protocol, connections.reuse, &mut request, method_given);
     let mle = flags.mle.resolve(problems, protocol, sealed.is_some());
-    Aim { url, request, protocol, connections, tls, sealed, mle, broker: None }
+    let is_sealed = sealed.is_some() || mle.is_some();
+    let one_shot = flags.one_shot.resolve(problems, protocol, is_sealed, &request, inner);
+    Aim { url, request, protocol, connections, tls, sealed, mle, one_shot, broker: None }
 }
 
 fn at_broker(problems: &mut Problems, name: &str, url: &str, flags: &Flags) -> Aim {
@@ -139,7 +147,7 @@ fn at_broker(problems: &mut Problems, name: &str, url: &str, flags: &Flags) -> A
     };
     let protocol = Protocol::Broker;
     let connections = flags.connection.connections(problems, protocol);
-    Aim { url, request, protocol, connections, tls: None, sealed: None, mle: None, broker }
+    Aim { url, request, protocol, connections, tls: None, sealed: None, mle: None, one_shot: None, broker }
 }
 
 /// Returns whether a failed request fails the run. By default it does, unless a threshold bounds the errors.

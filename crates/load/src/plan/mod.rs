@@ -6,7 +6,8 @@
 mod broker;
 mod channel;
 
-use sealway_client::{Suite, Trust};
+use sealway_client::one_shot::Kem;
+use sealway_client::{OneShotTrust, Suite, Trust};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +65,7 @@ impl Plan {
                 tls: None,
                 sealed: None,
                 mle: None,
+                one_shot: None,
                 broker: None,
                 channels: None,
             },
@@ -97,6 +99,8 @@ pub struct Target {
     pub sealed: Option<SealedSessions>,
     /// Messages encrypted as card schemes do, on top of HTTP. Not beside `sealed`.
     pub mle: Option<MessageSettings>,
+    /// Requests sealed without a session, on top of HTTP. Not beside `sealed` and `mle`.
+    pub one_shot: Option<OneShotRequests>,
     /// Broker, for [`Protocol::Broker`]. Then of the other fields only the URL counts, which stands for the socket.
     pub broker: Option<Broker>,
     /// Channels over a relay, for [`Protocol::Channel`]. The URL is the relay's.
@@ -188,6 +192,44 @@ named! {
         Reuse = "reuse",
         /// Inits alone, without sealed calls.
         InitOnly = "init-only",
+    }
+}
+
+/// Requests that are sealed to a public key, without a session: `spec/one-shot.md`, EHBP, Oblivious HTTP (RFC 9458).
+#[derive(Clone, Debug)]
+pub struct OneShotRequests {
+    /// Protocol that seals requests and answers.
+    pub protocol: OneShotProtocol,
+    /// Trust in the service's keys, which wire 4 needs. The other protocols know pinned configurations alone; without them, the key is
+    /// fetched from the target and trusted.
+    pub trust: Option<OneShotTrust>,
+    /// KEMs of the keys that are used; empty for all.
+    pub kems: Vec<Kem>,
+    /// Wire 4: name of a pre-shared key, and the file with its 32 bytes in base64.
+    pub psk: Option<(String, PathBuf)>,
+    /// Oblivious HTTP: scheme and authority of the inner requests. The target's URL is that of the gateway or the relay, and the
+    /// request's path is the inner one.
+    pub inner: Option<Uri>,
+}
+
+named! {
+    /// Protocol of a request that is sealed without a session.
+    pub enum OneShotProtocol {
+        /// Wire 4, whose keys are those of HPKE.
+        Hpke = "hpke",
+        /// Encrypted HTTP Body Protocol: bodies alone are sealed.
+        Ehbp = "ehbp",
+        /// Oblivious HTTP, requests and responses in one piece.
+        Ohttp = "ohttp",
+        /// Oblivious HTTP, requests and responses in chunks.
+        OhttpChunked = "ohttp-chunked",
+    }
+}
+
+impl OneShotProtocol {
+    /// Returns whether the protocol is Oblivious HTTP.
+    pub fn is_ohttp(self) -> bool {
+        matches!(self, OneShotProtocol::Ohttp | OneShotProtocol::OhttpChunked)
     }
 }
 

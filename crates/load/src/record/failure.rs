@@ -39,10 +39,16 @@ named! {
         Status = "status",
         /// An assertion on the answer's content failed.
         Assertion = "assertion",
-        /// A session could not be agreed.
+        /// A session could not be agreed, or the service has no key to seal to.
         Session = "session",
         /// The answer of a sealed request does not open.
         Unsealed = "unsealed",
+        /// The service's key that sealed the request is not accepted any more.
+        KeyRetired = "key_retired",
+        /// The service received the same request before.
+        Replayed = "replayed",
+        /// The request's time is outside the service's window.
+        ClockSkew = "clock_skew",
         /// The client itself could not make the request.
         Internal = "internal",
     }

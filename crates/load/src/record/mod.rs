@@ -56,6 +56,12 @@ pub struct Counts {
     pub handshakes_resumed: u64,
     /// Sessions agreed, on any wire.
     pub sessions_agreed: u64,
+    /// Times that keys of the service were fetched or taken from a rejection, for requests without a session.
+    #[serde(default)]
+    pub keys_fetched: u64,
+    /// Requests that were sent again, sealed anew, after their key was retired or the clock was corrected.
+    #[serde(default)]
+    pub repeats: u64,
     /// Sessions agreed on wire 3, by suite.
     #[serde(default)]
     pub sessions_by_suite: BySuite,
@@ -206,7 +212,7 @@ impl Second {
 
 impl Counts {
     /// Returns all counters except those by suite.
-    fn each(&mut self) -> [&mut u64; 14] {
+    fn each(&mut self) -> [&mut u64; 16] {
         [
             &mut self.due,
             &mut self.started,
@@ -222,6 +228,8 @@ impl Counts {
             &mut self.handshakes_full,
             &mut self.handshakes_resumed,
             &mut self.sessions_agreed,
+            &mut self.keys_fetched,
+            &mut self.repeats,
         ]
     }
 

@@ -241,6 +241,8 @@ impl Interval {
         counts.connections_opened += u64::from(sample.connections_opened);
         counts.reconnections += u64::from(sample.reconnected);
         counts.sessions_agreed += u64::from(sample.sessions_agreed);
+        counts.keys_fetched += u64::from(sample.keys_fetched);
+        counts.repeats += u64::from(sample.repeats);
         if let Some(suite) = sample.suite {
             *counts.sessions_by_suite.of(suite) += u64::from(sample.sessions_agreed);
         }

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use http::Uri;
-use sealway_client::Trust;
+use sealway_client::{OneShotTrust, Trust};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Arrival, Assertion, Broker, BrokerOperation, BrokerWire, Connections, Plan, Protocol, Resumption, SealedSessions,
-    Text, Timeouts, Tls, TlsVersion,
+    Arrival, Assertion, Broker, BrokerOperation, BrokerWire, Connections, OneShotProtocol, OneShotRequests, Plan,
+    Protocol, Resumption, SealedSessions, Text, Timeouts, Tls, TlsVersion,
 };
 
 /// Placeholder of a secret value.
@@ -62,6 +62,9 @@ pub(crate) struct PlanSummary {
     /// Settings of messages of card schemes; null for none.
     #[serde(default)]
     pub(crate) mle: Option<MleSummary>,
+    /// Settings of requests without a session; null for none.
+    #[serde(default)]
+    pub(crate) one_shot: Option<OneShotSummary>,
     /// Operation of a broker; null for another target.
     #[serde(default)]
     pub(crate) broker: Option<BrokerSummary>,
@@ -118,6 +121,34 @@ pub(crate) struct MleSummary {
     pub(crate) enc: Option<String>,
 }
 
+/// Settings of requests without a session: no key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OneShotSummary {
+    /// Protocol that sealed requests and answers.
+    pub(crate) protocol: OneShotProtocol,
+    /// Basis of trust in the service's key: `configs`, `kids`, `root` or `fetched`.
+    pub(crate) trust: String,
+    /// True if a pre-shared key named the client.
+    pub(crate) psk: bool,
+    /// Oblivious HTTP: URL of the inner requests without their path; null for another protocol.
+    pub(crate) inner: Option<String>,
+}
+
+impl OneShotSummary {
+    /// Formats the settings in words: `hpke, key by root, with a pre-shared key`.
+    pub(crate) fn words(&self) -> String {
+        let mut text = format!("{}, key by {}", self.protocol.name(), self.trust);
+        if self.psk {
+            text.push_str(", with a pre-shared key");
+        }
+        if let Some(inner) = &self.inner {
+            text.push_str(", to ");
+            text.push_str(inner);
+        }
+        text
+    }
+}
+
 /// Operation of a broker run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BrokerSummary {
@@ -165,6 +196,7 @@ impl From<&Plan> for PlanSummary {
             tls: target.tls.as_ref().map(TlsSummary::from),
             sealed: target.sealed.as_ref().map(SealedSummary::from),
             mle: target.mle.as_ref().map(|mle| MleSummary { profile: mle.profile.clone(), enc: mle.enc.clone() }),
+            one_shot: target.one_shot.as_ref().map(OneShotSummary::from),
             broker: target.broker.as_ref().map(BrokerSummary::from),
             assertions: plan.assertions.iter().map(assertion).collect(),
             threads: plan.threads,
@@ -201,6 +233,24 @@ impl From<&SealedSessions> for SealedSummary {
             agree: sealed.agree.name().replace('-', "_"),
             init_path: query_hidden(&sealed.init_path),
             token: sealed.token_file.is_some(),
+        }
+    }
+}
+
+impl From<&OneShotRequests> for OneShotSummary {
+    fn from(one_shot: &OneShotRequests) -> Self {
+        let trust = match &one_shot.trust {
+            None => "fetched",
+            Some(OneShotTrust::Configs(_)) => "configs",
+            Some(OneShotTrust::Kids(_)) => "kids",
+            Some(OneShotTrust::Root(_)) => "root",
+        };
+        let inner = one_shot.inner.as_ref();
+        OneShotSummary {
+            protocol: one_shot.protocol,
+            trust: trust.to_owned(),
+            psk: one_shot.psk.is_some(),
+            inner: inner.and_then(|url| Some(format!("{}://{}", url.scheme_str()?, url.authority()?))),
         }
     }
 }

@@ -66,6 +66,10 @@ fn figures(out: &mut String, report: &Report) {
             let _ = write!(connections, " ({suites})");
         }
     }
+    if counts.keys_fetched + counts.repeats > 0 {
+        let (times, repeats) = (counted(counts.keys_fetched, "time"), counted(counts.repeats, "request"));
+        let _ = write!(connections, "; keys fetched {times}, {repeats} repeated");
+    }
     row("connections", connections);
     let statuses: Vec<_> =
         report.statuses.iter().map(|seen| format!("{}: {}", seen.status, count(seen.count))).collect();

@@ -120,8 +120,11 @@ pub(crate) fn class(class: Class) -> &'static str {
         Class::Timeout => "timeout",
         Class::Status => "unexpected status",
         Class::Assertion => "assertion failed",
-        Class::Session => "session not agreed",
+        Class::Session => "no session or key",
         Class::Unsealed => "response does not open",
+        Class::KeyRetired => "key retired",
+        Class::Replayed => "received before",
+        Class::ClockSkew => "clock skew",
         Class::Internal => "generator's own error",
     }
 }

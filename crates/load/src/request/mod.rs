@@ -125,7 +125,8 @@ impl Program {
             body_fixed: None,
             is_http1: plan.target.protocol == Protocol::Http1
                 && plan.target.sealed.is_none()
-                && plan.target.mle.is_none(),
+                && plan.target.mle.is_none()
+                && plan.target.one_shot.is_none(),
             says_close: says_close(plan),
         };
         program.fix()?;

@@ -17,6 +17,7 @@ use super::h2::Http2Lines;
 #[cfg(feature = "http3")]
 use super::h3::Http3Lines;
 use super::mle::MleConnection;
+use super::one_shot::{OneShotConnection, OneShotSeals};
 use super::sealed::{SealedConnection, Seals};
 use super::stream::{OpenStream, Stream};
 use super::tls::{Handshakes, Material};
@@ -35,6 +36,7 @@ pub(crate) struct TargetSetup {
     material: Option<Material>,
     seals: Option<Seals>,
     messages: Option<Arc<Messages>>,
+    one_shot: Option<Arc<OneShotSeals>>,
     work: Option<Arc<Work>>,
 }
 
@@ -60,6 +62,16 @@ impl TargetSetup {
                 Ok(messages) => messages.map(Arc::new),
                 Err(err) => return Err(unfit(err.to_string())),
             },
+            one_shot: match plan
+                .target
+                .one_shot
+                .as_ref()
+                .map(|asked| OneShotSeals::new(asked, &plan.target.url))
+                .transpose()
+            {
+                Ok(seals) => seals.map(Arc::new),
+                Err(err) => return Err(unfit(err)),
+            },
             work: plan.target.broker.as_ref().map(|asked| Work::new(asked, plan.seed)).transpose().map_err(unfit)?,
             addresses: Addresses::of(plan).map_err(unfit)?,
         })
@@ -76,6 +88,7 @@ pub(crate) struct Connector {
     lines: Rc<Lines>,
     seals: Option<Seals>,
     messages: Option<Arc<Messages>>,
+    one_shot: Option<Arc<OneShotSeals>>,
     program: Arc<Program>,
 }
 
@@ -207,12 +220,13 @@ impl Connector {
             BrokerLines::new(work.clone(), streams, opener.open.clone(), timeouts.connect, timeouts.request)
         });
         let buffer = ReadBuffer::default();
+        let keeps_headers = setup.seals.is_some() || setup.one_shot.is_some();
         let lines = Lines {
             broker,
             channels: ChannelLines::new(plan)?,
             #[cfg(feature = "http3")]
             http3,
-            http2: Http2Lines::new(opener.clone(), scheme, streams, buffer.clone(), setup.seals.is_some()),
+            http2: Http2Lines::new(opener.clone(), scheme, streams, buffer.clone(), keeps_headers),
             opener,
             protocol,
             url: plan.target.url.clone(),
@@ -223,6 +237,7 @@ impl Connector {
             lines: Rc::new(lines),
             seals: setup.seals.clone(),
             messages: setup.messages.clone(),
+            one_shot: setup.one_shot.clone(),
             program: setup.program.clone(),
         })
     }
@@ -246,6 +261,10 @@ impl Connector {
         if let Some(messages) = &self.messages {
             let (lines, messages) = (self.lines.clone(), messages.clone());
             return Ok(Connection::Mle(Box::new(MleConnection::new(connection, lines, messages, &self.program))));
+        }
+        if let Some(seals) = &self.one_shot {
+            let (lines, seals) = (self.lines.clone(), seals.clone());
+            return Ok(Connection::OneShot(Box::new(OneShotConnection::new(connection, lines, seals, &self.program))));
         }
         let Some(seals) = &self.seals else { return Ok(connection) };
         Ok(Connection::Sealed(Box::new(SealedConnection::new(

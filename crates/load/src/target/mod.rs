@@ -13,6 +13,7 @@ mod h3;
 mod mle;
 mod multiplexed;
 mod observed;
+mod one_shot;
 mod pool;
 mod sealed;
 mod server_timing;
@@ -31,6 +32,7 @@ pub(crate) use self::h2::Http2;
 #[cfg(feature = "http3")]
 pub(crate) use self::h3::Http3;
 pub(crate) use self::mle::MleConnection;
+pub(crate) use self::one_shot::{OneShotConnection, read_psk};
 pub(crate) use self::sealed::AnySession;
 pub(crate) use self::sealed::SealedConnection;
 pub(crate) use self::ws::WebSocket;
@@ -66,6 +68,8 @@ pub(crate) enum Connection {
     Sealed(Box<SealedConnection>),
     /// Messages of card schemes over one of the other kinds.
     Mle(Box<MleConnection>),
+    /// Requests without a session over one of the other kinds.
+    OneShot(Box<OneShotConnection>),
     /// Broker connection, or a share of one.
     Broker(Box<Broker>),
     /// Handle that makes channels over a relay.
@@ -83,6 +87,7 @@ impl Connection {
             Connection::WebSocket(connection) => connection.keeps(),
             Connection::Sealed(connection) => connection.keeps(),
             Connection::Mle(connection) => connection.keeps(),
+            Connection::OneShot(connection) => connection.keeps(),
             Connection::Broker(connection) => connection.is_open(),
             Connection::Channel(_) => true,
         }
@@ -103,6 +108,7 @@ impl Connection {
             Connection::WebSocket(connection) => Ok(connection.is_open().await),
             Connection::Sealed(connection) => Box::pin(connection.is_open()).await,
             Connection::Mle(connection) => Box::pin(connection.is_open()).await,
+            Connection::OneShot(connection) => Box::pin(connection.is_open()).await,
             Connection::Broker(connection) => Ok(connection.is_open()),
             Connection::Channel(_) => Ok(true),
         }
@@ -124,6 +130,7 @@ impl Connection {
             Connection::WebSocket(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Sealed(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Mle(connection) => Box::pin(connection.exchange(prepared, sample)).await,
+            Connection::OneShot(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             Connection::Broker(connection) => Box::pin(connection.exchange(sample)).await,
             Connection::Channel(connection) => Box::pin(connection.exchange(sample)).await,
         }
@@ -141,6 +148,7 @@ impl Connection {
             Connection::WebSocket(connection) => connection.finish().await,
             Connection::Sealed(connection) => Box::pin(connection.finish(wait)).await,
             Connection::Mle(connection) => Box::pin(connection.finish(wait)).await,
+            Connection::OneShot(connection) => Box::pin(connection.finish(wait)).await,
         }
     }
 }
@@ -162,6 +170,10 @@ pub(crate) struct Sample {
     pub(crate) reconnected: bool,
     /// Number of sessions agreed for this request.
     pub(crate) sessions_agreed: u32,
+    /// Number of times that keys of the service were fetched for this request, or taken from a rejection.
+    pub(crate) keys_fetched: u32,
+    /// Number of times that this request was sent again, sealed anew.
+    pub(crate) repeats: u32,
     /// Suite of the last session agreed, on wire 3.
     pub(crate) suite: Option<Suite>,
     /// Time to open a TCP connection, if one was opened.
@@ -209,6 +221,8 @@ impl Sample {
             connections_opened: 0,
             reconnected: false,
             sessions_agreed: 0,
+            keys_fetched: 0,
+            repeats: 0,
             suite: None,
             connect: None,
             tls: None,

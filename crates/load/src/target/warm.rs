@@ -11,7 +11,7 @@ use crate::plan::Plan;
 /// reports it again.
 pub(super) fn up(plan: &Plan) {
     let target = &plan.target;
-    let is_sealed = target.sealed.is_some() || target.mle.is_some();
+    let is_sealed = target.sealed.is_some() || target.mle.is_some() || target.one_shot.is_some();
     if target.tls.is_some() || is_sealed || target.broker.is_some() || target.channels.is_some() {
         let provider = default_provider();
         let _ = provider.secure_random.fill(&mut [0; 32]);

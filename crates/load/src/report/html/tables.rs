@@ -146,6 +146,10 @@ pub(super) fn totals(report: &Report) -> String {
                 let all = count(counts.sessions_agreed);
                 if suites.is_empty() { all } else { format!("{all} ({suites})") }
             }),
+            pair(
+                "keys fetched, requests repeated",
+                format!("{}, {}", count(counts.keys_fetched), count(counts.repeats)),
+            ),
             pair("sent", format!("{}/s", bytes(rates.sent_bytes_per_s))),
             pair("received", format!("{}/s", bytes(rates.received_bytes_per_s))),
             pair("bottleneck", words::limit(&report.limit)),
@@ -202,6 +206,9 @@ pub(super) fn asked(report: &Report) -> String {
     }
     if let Some(mle) = &asked.mle {
         pairs.push(pair("messages", mle.profile.clone()));
+    }
+    if let Some(one_shot) = &asked.one_shot {
+        pairs.push(pair("without a session", one_shot.words()));
     }
     if let Some(broker) = &asked.broker {
         pairs.push(pair("broker", broker.words()));
