@@ -24,6 +24,7 @@ mod http;
 mod idle;
 mod load;
 mod mle;
+mod one_shot;
 mod ours;
 mod procfs;
 mod proxies;
@@ -92,6 +93,8 @@ enum Command {
     Wire3(wire3::Options),
     /// Messages of card schemes against their bare RSA operations, and the time of refusals, in this process
     Mle(mle::Options),
+    /// The time of rejections of one-shot requests by their cause, at a real server
+    OneShot(one_shot::Options),
     /// A real server over HTTP, beside a bare hyper
     Http(Measure),
     /// PostgreSQL and Redis: rows beside pgbench, whole inits, sealed calls with and without
@@ -167,6 +170,7 @@ fn run() -> anyhow::Result<()> {
         Some(Command::Channel) => channel::run(),
         Some(Command::Wire3(options)) => wire3::run(&options),
         Some(Command::Mle(options)) => mle::run(&options),
+        Some(Command::OneShot(options)) => one_shot::run(&options),
         Some(Command::Http(measure)) => http(measure),
         Some(Command::Stores { measure, rows_only }) => stores(measure, rows_only),
         Some(Command::Drive { port, what, len, seconds }) => {
