@@ -38,7 +38,7 @@ const AT_ONCE: usize = 16;
 enum Store {
     Embedded,
     Postgres(Postgres),
-    Tiered(Postgres, Redis),
+    Tiered(Postgres, Box<Redis>),
 }
 
 impl Store {
@@ -47,7 +47,7 @@ impl Store {
     }
 
     fn tiered() -> Store {
-        Store::Tiered(Postgres::start().unwrap(), Redis::start().unwrap())
+        Store::Tiered(Postgres::start().unwrap(), Box::new(Redis::start().unwrap()))
     }
 
     /// Returns the value of `sessions.store` and settings beside it, which bear with a busy machine.

@@ -99,8 +99,8 @@ impl Order {
 }
 
 /// Seals `fresh` requests and sends each to every gateway at once: one of the copies is served. Between them goes every request captured
-/// before, until there were `replays`. Half way the last gateway is killed and starts again.
-fn run(mut fleet: Fleet, fresh: usize, replays: usize) {
+/// before, until there were `replays`. Half way the last gateway is killed and starts again. Returns a line for the record.
+fn run(mut fleet: Fleet, (fresh, replays): (usize, usize)) -> String {
     let (mut order, began) = (Order(u64::from_le_bytes(random()) | 1), Instant::now());
     let rounds = fresh.div_ceil(ROUND).max(4);
     let (mut captured, mut refused): (Vec<CapturedRequest>, u64) = (Vec::new(), 0);
@@ -131,11 +131,11 @@ fn run(mut fleet: Fleet, fresh: usize, replays: usize) {
     assert!(captured.iter().all(|one| one.served.load(Ordering::SeqCst) == 1), "a replay was served");
     assert_eq!((fleet.service.most(), fleet.service.total()), (1, fresh as u64), "each body arrives once");
     let rate = (refused + fresh as u64) as f64 / began.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-    println!(
-        "{refused} replays, 0 served, and {fresh} new requests, 0 refused, at {} gateways: {rate:.0} a second",
-        fleet.servers.len()
-    );
     assert!(refused >= replays as u64);
+    let gateways = fleet.servers.len();
+    format!(
+        "{refused} replays, 0 served, and {fresh} new requests, 0 refused, at {gateways} gateways: {rate:.0} a second"
+    )
 }
 
 /// Returns the number of new requests and of replays: a share of the whole.
@@ -146,20 +146,17 @@ fn share(percent: usize) -> (usize, usize) {
 
 #[test]
 fn no_replay_is_served_by_three_processes_on_postgresql() {
-    let (fresh, replays) = share(40);
-    run(Fleet::start(3, Store::postgres()), fresh, replays);
+    println!("{}", run(Fleet::start(3, Store::postgres()), share(40)));
 }
 
 #[test]
 fn no_replay_is_served_by_three_processes_on_postgresql_and_redis() {
-    let (fresh, replays) = share(40);
-    run(Fleet::start(3, Store::tiered()), fresh, replays);
+    println!("{}", run(Fleet::start(3, Store::tiered()), share(40)));
 }
 
 #[test]
 fn no_replay_is_served_by_a_process_that_starts_again_with_its_embedded_store() {
-    let (fresh, replays) = share(20);
-    run(Fleet::start(1, Store::Embedded), fresh, replays);
+    println!("{}", run(Fleet::start(1, Store::Embedded), share(20)));
 }
 
 /// Sends everything captured to all gateways once more, and checks that nothing was served twice.
