@@ -95,6 +95,8 @@ enum Command {
     Mle(mle::Options),
     /// Requests without a session (wire 4, EHBP, Oblivious HTTP) against their bare operations, in this process
     OneShot,
+    /// The time of rejections of one-shot requests by their cause, at a real server
+    OneShotRejections(one_shot::rejections::Options),
     /// A real server over HTTP, beside a bare hyper
     Http(Measure),
     /// PostgreSQL and Redis: rows beside pgbench, whole inits, sealed calls with and without
@@ -171,6 +173,7 @@ fn run() -> anyhow::Result<()> {
         Some(Command::Wire3(options)) => wire3::run(&options),
         Some(Command::Mle(options)) => mle::run(&options),
         Some(Command::OneShot) => one_shot::run(),
+        Some(Command::OneShotRejections(options)) => one_shot::rejections::run(&options),
         Some(Command::Http(measure)) => http(measure),
         Some(Command::Stores { measure, rows_only }) => stores(measure, rows_only),
         Some(Command::Drive { port, what, len, seconds }) => {

@@ -19,6 +19,11 @@ impl Kind {
     pub(crate) fn new(name: &'static str, inputs: Vec<Vec<u8>>) -> Kind {
         Kind { name, inputs, nanos: Vec::new() }
     }
+
+    /// Returns the median time of a rejection, in nanoseconds.
+    pub(crate) fn median(&mut self) -> f64 {
+        median(&mut self.nanos)
+    }
 }
 
 /// Prints the head of the table.
@@ -57,7 +62,7 @@ pub(crate) fn print(first: &mut Kind, kind: &mut Kind) {
     let kept = |nanos: &[f64]| nanos.iter().copied().filter(|nanos| *nanos <= bound).collect::<Vec<_>>();
     let (whole, cropped) = (welch(&first.nanos, &kind.nanos), welch(&kept(&first.nanos), &kept(&kind.nanos)));
     let met = if whole.abs().max(cropped.abs()) < GOAL { "met" } else { "missed" };
-    let [of_first, of_kind] = [first, kind].map(|kind| (kind.name, median(&mut kind.nanos)));
+    let [of_first, of_kind] = [first, kind].map(|kind| (kind.name, kind.median()));
     println!("| {} | {:.0} | {:.0} | {whole:.2} | {cropped:.2} | {met} |", of_kind.0, of_kind.1, of_first.1);
 }
 

@@ -5,6 +5,7 @@
 //! store.
 
 mod bare;
+pub(crate) mod rejections;
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -214,6 +214,27 @@ fn chunks_open_in_their_order_up_to_the_last_and_no_further() {
 }
 
 #[test]
+fn no_cut_and_no_flipped_byte_passes_for_the_whole_whatever_the_number_of_chunks() {
+    let key = key(DRAFT_PRIVATE);
+    for count in [1, 3, 20] {
+        // Of one chunk, the last one: an empty message as well as one of four bytes.
+        for last in [&b""[..], b"last"] {
+            let mut chunks: Vec<Chunk<'_>> = vec![(b"part", false, false); count - 1];
+            chunks.push((last, true, true));
+            let whole = sealed(&key, &chunks).concat();
+            let opens = |bytes: &[u8]| open_chunks(&key, bytes, usize::MAX).is_ok();
+            let uncut: Vec<usize> = (0..=whole.len()).filter(|len| opens(&whole[..*len])).collect();
+            assert_eq!(uncut, [whole.len()], "{count} chunks");
+            for at in 0..whole.len() {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << (at % 8);
+                assert!(!opens(&flipped), "byte {at} of {count} chunks");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_long_answer_is_in_chunks_that_every_receiver_takes() {
     let key = key(DRAFT_PRIVATE);
     let (request, _) = open_chunks(&key, &hex(DRAFT_REQUEST), usize::MAX).unwrap();

@@ -181,7 +181,7 @@ fn every_kem_and_mode_opens_and_its_answer_too() {
                     let record = plain.reply.session().record();
                     let who = (record.auth, record.subject.as_deref());
                     assert_eq!(who, psk.map_or((Auth::None, None), |psk| (Auth::Psk, Some(psk.id))));
-                    let (status, headers, answer) = answered(&plain);
+                    let (status, headers, answer) = answered(&plain, &[b"fi", b"ne"]);
                     assert_eq!(opened_answer(&call, status, &headers, &answer), Ok(b"fine".to_vec()));
                     // Neither for another status nor for another request.
                     assert!(opened_answer(&call, 201, &headers, &answer).is_err());
@@ -193,12 +193,12 @@ fn every_kem_and_mode_opens_and_its_answer_too() {
     });
 }
 
-fn answered(plain: &PlainRequest) -> (u16, Headers, Vec<u8>) {
+fn answered(plain: &PlainRequest, frames: &[&[u8]]) -> (u16, Headers, Vec<u8>) {
     let AnswerSeal::Frames(seal) = plain.reply.answer(200, false).unwrap() else { panic!("it is not framed") };
     let randoms = SealRandoms::draw(provider()).unwrap();
     let (headers, mut sealer) = seal.begin(provider(), NOW_MS, &randoms).unwrap();
     let mut body = Vec::new();
-    write(&mut sealer, &InnerHeaders::new(), &[b"fi", b"ne"], &mut body);
+    write(&mut sealer, &InnerHeaders::new(), frames, &mut body);
     let mut headers: Headers = headers.into_iter().map(|(name, value)| (name.into(), value)).collect();
     headers.push(("content-type".into(), TYPE.into()));
     (200, headers, body)
@@ -267,6 +267,30 @@ fn no_cut_and_no_flipped_byte_of_a_request_opens_whole() {
                 }
             }
             assert!(!whole(&[&body[..], b"x"].concat()));
+        }
+    }
+}
+
+#[test]
+fn no_cut_of_a_request_or_of_an_answer_passes_for_the_whole_whatever_the_number_of_frames() {
+    let key = key(Kem::X25519, 1);
+    for (psk, count) in [None, preshared()].into_iter().flat_map(|psk| [0, 1, 3, 20].map(|count| (psk, count))) {
+        let parts = vec![&b"part"[..]; count];
+        let frames = if count == 0 { &[&b""[..]][..] } else { &parts };
+        let (headers, body, call) = sealed(&key, psk, frames);
+        let is_whole = |len: &usize| matches!(open(&key, PSK, LINE, (&headers, &body[..*len]), 50), Ok((.., None)));
+        assert_eq!((0..=body.len()).filter(is_whole).collect::<Vec<_>>(), [body.len()], "request of {count} frames");
+        let (opened, ..) = open(&key, PSK, LINE, (&headers, &body), 50).unwrap();
+        let (status, headers, answer) = answered(&release(opened), frames);
+        let is_whole = |len: &usize| opened_answer(&call, status, &headers, &answer[..*len]).is_ok();
+        assert_eq!((0..=answer.len()).filter(is_whole).collect::<Vec<_>>(), [answer.len()], "answer of {count} frames");
+        for at in 0..answer.len() {
+            let mut flipped = answer.clone();
+            flipped[at] ^= 1 << (at % 8);
+            assert!(
+                opened_answer(&call, status, &headers, &flipped).is_err(),
+                "byte {at} of an answer of {count} frames"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
 //! A table in docs/reference/failures.md or docs/reference/broker.md that names a test as `FILE::TEST` promises that it proves
-//! the row: the test must exist. A file of the end-to-end tests has its folder before it, as nextest prints it:
+//! the row: the test must exist. A file of the end-to-end tests has its folders before it, as nextest prints it:
 //! `stores::restart::TEST`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +45,7 @@ fn tests(sources: &[Source]) -> BTreeMap<String, BTreeSet<&str>> {
         let Some(name) = source.path.strip_suffix(".rs") else { continue };
         let file = match name.split('/').collect::<Vec<_>>().as_slice() {
             ["tests", folder, file] => format!("{folder}::{file}"),
+            ["tests", folder, group, file] => format!("{folder}::{group}::{file}"),
             ["fips", "tests", file] | ["crates", _, "tests", file] => (*file).to_owned(),
             // A folder that is one test binary.
             ["crates", _, "tests", folder, _] if is_binary(folder) => (*folder).to_owned(),
