@@ -15,6 +15,7 @@ mod issuer;
 mod kek;
 mod key;
 mod material;
+mod rules;
 mod seals;
 mod store;
 
@@ -23,6 +24,7 @@ pub use folder::{Backend, Folder};
 pub use issuer::StoreIssuer;
 pub use kek::{Kek, Wrap, WrappedKey};
 pub use key::{Key, State, Version};
+pub use rules::{RuleChange, Rules};
 pub use store::{Page, Store};
 
 pub(crate) use form::{Cipher, Form, UnwrapKey, encapsulation_key_of};
