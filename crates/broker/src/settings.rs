@@ -108,9 +108,9 @@ pub struct Settings {
 /// Checked settings of the transit API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransitSettings {
-    /// Loopback address and port.
+    /// Loopback address and port of the listener.
     pub address: SocketAddr,
-    /// File of the tokens.
+    /// File of the hashes of tokens.
     pub tokens: PathBuf,
     /// Name of the mount: 1 to 64 letters, digits, `.`, `_` or `-`.
     pub mount: String,

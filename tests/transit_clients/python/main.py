@@ -35,7 +35,8 @@ say("health", client.sys.read_health_status(method="GET")["initialized"] and not
 
 transit.create_key(name="orders")
 transit.create_key(name="invoices", key_type="ecdsa-p256")
-transit.create_key(name="hooks", key_type="hmac", key_size=32)
+# hvac has no name for this type.
+client.adapter.post("/v1/transit/keys/hooks", json={"type": "hmac"})
 say("create_key", transit.read_key(name="orders")["data"]["type"] == "aes256-gcm96")
 say("list_keys", transit.list_keys()["data"]["keys"] == ["hooks", "invoices", "orders"])
 

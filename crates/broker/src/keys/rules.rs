@@ -16,11 +16,11 @@ pub struct Rules {
 /// Change of a key's rules; absent members stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleChange {
-    /// New value of [`Rules::min_decryption`].
+    /// New value of [`Rules::min_decryption`], if it changes.
     pub min_decryption: Option<u32>,
-    /// New value of [`Rules::min_encryption`].
+    /// New value of [`Rules::min_encryption`], if it changes.
     pub min_encryption: Option<u32>,
-    /// New value of [`Rules::is_deletion_allowed`].
+    /// New value of [`Rules::is_deletion_allowed`], if it changes.
     pub is_deletion_allowed: Option<bool>,
 }
 

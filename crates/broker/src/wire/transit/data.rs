@@ -125,7 +125,7 @@ async fn each<I: Sync + Send, T: Send>(
     work: impl FnOnce(&Profile, &Key, &[&I]) -> Result<Vec<Result<T>>> + Send,
     show: impl Fn(&T) -> Map<String, Value> + Send + Sync,
 ) -> Result<Answer> {
-    let prepared = fields.batch().and_then(|mut batch| {
+    let plan = fields.batch().and_then(|mut batch| {
         let references = references(&mut batch)?;
         let entries: Vec<_> = batch.entries.into_iter().map(parse).collect();
         if let (false, Some(Err(refusal))) = (batch.is_list, entries.first()) {
@@ -133,8 +133,8 @@ async fn each<I: Sync + Send, T: Send>(
         }
         Ok((cipher_profile(request, operation)?, batch.is_list, batch.partial, references, entries))
     });
-    let (profile, is_list, partial, references, entries) = match prepared {
-        Ok(prepared) => prepared,
+    let (profile, is_list, partial, references, entries) = match plan {
+        Ok(plan) => plan,
         Err(refusal) => return request.reject(operation, refusal).await,
     };
     let valid: Vec<&I> = entries.iter().flatten().collect();
@@ -190,7 +190,7 @@ pub(super) async fn rewrap(request: &Request<'_>, fields: Fields) -> Result<Answ
 
 pub(super) async fn data_key(request: &Request<'_>, mut fields: Fields) -> Result<Answer> {
     const OPERATION: &str = "EncryptData";
-    let prepared = (|| {
+    let plan = (|| {
         let bits = fields.number("bits")?.unwrap_or(DATA_KEY_BITS);
         if ![128, 256, 512].contains(&bits) {
             return Err(Refusal::invalid("bits: expected 128, 256 or 512"));
@@ -199,8 +199,8 @@ pub(super) async fn data_key(request: &Request<'_>, mut fields: Fields) -> Resul
         std::mem::take(&mut fields).end()?;
         Ok((cipher_profile(request, OPERATION)?, bits as usize / 8, aad))
     })();
-    let (profile, len, aad) = match prepared {
-        Ok(prepared) => prepared,
+    let (profile, len, aad) = match plan {
+        Ok(plan) => plan,
         Err(refusal) => return request.reject(OPERATION, refusal).await,
     };
     let query = v1::query(request.call, OPERATION, &profile, request.key_id(), [len + aad.len()]);
@@ -220,7 +220,7 @@ pub(super) async fn data_key(request: &Request<'_>, mut fields: Fields) -> Resul
 
 pub(super) async fn hash(request: &Request<'_>, mut fields: Fields) -> Result<Answer> {
     const OPERATION: &str = "HashData";
-    let prepared = (|| {
+    let plan = (|| {
         let (name, algorithm) = plain_hash(request.option, &mut fields)?;
         let is_hex = fields.choice("format", &[("hex", true), ("base64", false)])?;
         let input = fields.required_bytes("input")?;
@@ -228,8 +228,8 @@ pub(super) async fn hash(request: &Request<'_>, mut fields: Fields) -> Result<An
         let profile = request.profile(OPERATION, name, |profile| profile.hash == Some(algorithm))?;
         Ok((profile, is_hex, input))
     })();
-    let (profile, is_hex, input) = match prepared {
-        Ok(prepared) => prepared,
+    let (profile, is_hex, input) = match plan {
+        Ok(plan) => plan,
         Err(refusal) => return request.reject(OPERATION, refusal).await,
     };
     let query = v1::query(request.call, OPERATION, &profile, None, [input.len()]);
@@ -241,7 +241,7 @@ pub(super) async fn hash(request: &Request<'_>, mut fields: Fields) -> Result<An
 
 pub(super) async fn random(request: &Request<'_>, mut fields: Fields) -> Result<Answer> {
     const OPERATION: &str = "Random";
-    let prepared = (|| {
+    let plan = (|| {
         let of_path = |digits: &str| digits.parse().map_err(|_| Refusal::invalid("bytes: expected a whole number"));
         let of_body = fields.number("bytes")?;
         let len = request.option.map(of_path).transpose()?.or(of_body).unwrap_or(RANDOM_LEN);
@@ -251,8 +251,8 @@ pub(super) async fn random(request: &Request<'_>, mut fields: Fields) -> Result<
         let profile = request.profile(OPERATION, "Random", |profile| profile.random)?;
         Ok((profile, is_hex, usize::try_from(len).unwrap_or(usize::MAX)))
     })();
-    let (profile, is_hex, len) = match prepared {
-        Ok(prepared) => prepared,
+    let (profile, is_hex, len) = match plan {
+        Ok(plan) => plan,
         Err(refusal) => return request.reject(OPERATION, refusal).await,
     };
     let query = v1::query(request.call, OPERATION, &profile, None, [0]);

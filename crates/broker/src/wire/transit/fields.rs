@@ -34,12 +34,12 @@ enum Value {
 }
 
 impl Fields {
-    /// Parses the body of a request; an empty one has no fields.
+    /// Parses the body of a request; an empty one, and `null`, have no fields.
     ///
     /// # Errors
     /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): not a JSON object within the bounds.
     pub fn parse(body: &[u8]) -> Result<Fields> {
-        if body.is_empty() {
+        if matches!(body.trim_ascii(), b"" | b"null") {
             return Ok(Fields::default());
         }
         let mut json = serde_json::Deserializer::from_slice(body);
@@ -66,7 +66,7 @@ impl Fields {
         }
     }
 
-    /// Takes a text.
+    /// Takes the text of a field.
     ///
     /// # Errors
     /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): it is not a text.
@@ -202,9 +202,9 @@ impl Fields {
     }
 }
 
-/// Entries of a request.
+/// Entries of a request, whether or not it has a list.
 pub struct Batch {
-    /// Fields of each entry.
+    /// Fields of each entry, in the request's order.
     pub entries: Vec<Fields>,
     /// True for `batch_input`: the answer is a list too.
     pub is_list: bool,
@@ -365,7 +365,9 @@ mod tests {
         assert!(fields.text("f").unwrap().is_none());
         fields.without(&["g", "h"], "no").unwrap();
         fields.end().unwrap();
-        Fields::parse(b"").unwrap().end().unwrap();
+        for body in ["", "null", " null\n"] {
+            Fields::parse(body.as_bytes()).unwrap().end().unwrap();
+        }
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(super) async fn read(request: &Request<'_>, fields: Fields) -> Result<Answer
 
 pub(super) async fn create(request: &Request<'_>, mut fields: Fields) -> Result<Answer> {
     const OPERATION: &str = "GenerateKey";
-    let prepared = (|| {
+    let plan = (|| {
         let algorithm = algorithm(&mut fields)?;
         fields.without(&["derived", "convergent_encryption", "context"], super::names::NOT_DERIVED)?;
         fields.without(&["exportable", "allow_plaintext_backup"], NOT_EXPORTED)?;
@@ -103,7 +103,7 @@ pub(super) async fn create(request: &Request<'_>, mut fields: Fields) -> Result<
         std::mem::take(&mut fields).end()?;
         Ok(algorithm)
     })();
-    let algorithm = match prepared {
+    let algorithm = match plan {
         Ok(algorithm) => algorithm,
         Err(refusal) => return request.reject(OPERATION, refusal).await,
     };
@@ -139,7 +139,7 @@ pub(super) async fn rotate(request: &Request<'_>, fields: Fields) -> Result<Answ
 
 pub(super) async fn configure(request: &Request<'_>, mut fields: Fields) -> Result<Answer> {
     const OPERATION: &str = "ConfigureKey";
-    let prepared = (|| {
+    let plan = (|| {
         let change = RuleChange {
             min_decryption: fields.number("min_decryption_version")?,
             min_encryption: fields.number("min_encryption_version")?,
@@ -150,7 +150,7 @@ pub(super) async fn configure(request: &Request<'_>, mut fields: Fields) -> Resu
         std::mem::take(&mut fields).end()?;
         Ok(change)
     })();
-    let change = match prepared {
+    let change = match plan {
         Ok(change) => change,
         Err(refusal) => return request.reject(OPERATION, refusal).await,
     };

@@ -24,10 +24,10 @@ const TYPES: [(&str, &str); 10] = [
 /// HMAC keys by their length in bytes: the broker binds a key to one digest, whose length the key has.
 const MACS: [(u32, MacAlgorithm); 3] =
     [(32, MacAlgorithm::HmacSha256), (48, MacAlgorithm::HmacSha384), (64, MacAlgorithm::HmacSha512)];
-/// Digests of signatures.
+/// Digests of signatures by their names, the default first.
 const SIGNATURE_HASHES: [(&str, SignatureHash); 3] =
     [("sha2-256", SignatureHash::Sha256), ("sha2-384", SignatureHash::Sha384), ("sha2-512", SignatureHash::Sha512)];
-/// Digests of HMAC.
+/// Digests of HMAC keys by their names.
 const MAC_HASHES: [(&str, MacAlgorithm); 3] = [
     ("sha2-256", MacAlgorithm::HmacSha256),
     ("sha2-384", MacAlgorithm::HmacSha384),

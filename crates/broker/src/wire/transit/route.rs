@@ -7,7 +7,7 @@ use super::{Fields, Request, SERVICE, data, keys, sign};
 use crate::Result;
 use crate::wire::Method;
 
-/// An endpoint.
+/// Endpoints of the API below its mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     List,
@@ -119,7 +119,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Runs the endpoint.
+    /// Runs the endpoint on the fields of a request.
     pub(super) async fn run(&self, request: &Request<'_>, fields: Fields) -> Result<Answer> {
         match self.action {
             Action::List => keys::list(request, fields).await,

@@ -158,8 +158,12 @@ impl Transit {
         }
         check_headers(headers)?;
         let body = read(call, body).await?;
-        let fields = Fields::parse(&body)?;
+        let mut fields = Fields::parse(&body)?;
         drop(body);
+        // Some clients repeat the name of the path.
+        if fields.text("name")?.is_some_and(|name| name.as_str() != route.name) {
+            return Err(Refusal::invalid("name: it is not that of the path"));
+        }
         let request = Request { wires: &self.wires, call, name: route.name, option: route.option };
         route.run(&request, fields).await
     }

@@ -22,7 +22,7 @@ struct Input {
 }
 
 /// Entries of a request with its parameters.
-struct Prepared {
+struct Plan {
     profile: String,
     form: Form,
     /// Version that the request asks for; 0 for the current one.
@@ -39,7 +39,7 @@ fn prepare(
     operation: &'static str,
     mut fields: Fields,
     field: Option<&'static str>,
-) -> Result<Prepared> {
+) -> Result<Plan> {
     let key = request.key(operation)?;
     let (profile, form) = if matches!(operation, "Mac" | "VerifyMac") {
         let mac = names::mac(request.option, &mut fields, key.algorithm())?;
@@ -77,46 +77,46 @@ fn prepare(
         return Err(refusal.clone());
     }
     let (is_list, partial) = (batch.is_list, batch.partial);
-    Ok(Prepared { profile, form, key_version, is_list, partial, references, entries })
+    Ok(Plan { profile, form, key_version, is_list, partial, references, entries })
 }
 
 /// Runs an operation on the valid entries.
 async fn each<T: Send>(
     request: &Request<'_>,
     operation: &'static str,
-    prepared: Result<Prepared>,
-    work: impl FnOnce(&Profile, &Key, &Prepared, &[&Input]) -> Result<Vec<Result<T>>> + Send,
+    plan: Result<Plan>,
+    work: impl FnOnce(&Profile, &Key, &Plan, &[&Input]) -> Result<Vec<Result<T>>> + Send,
     show: impl Fn(&T) -> Map<String, Value>,
 ) -> Result<Answer> {
-    let prepared = match prepared {
-        Ok(prepared) => prepared,
+    let plan = match plan {
+        Ok(plan) => plan,
         Err(refusal) => return request.reject(operation, refusal).await,
     };
-    let valid: Vec<&Input> = prepared.entries.iter().flatten().collect();
+    let valid: Vec<&Input> = plan.entries.iter().flatten().collect();
     let len = |input: &&Input| input.bytes.len() + input.signed.as_ref().map_or(0, |(_, bytes)| bytes.len());
     let lens: Vec<_> = valid.iter().map(len).collect();
-    let shape = operation::check_batch("input", prepared.entries.iter().map(|_| 0))
+    let shape = operation::check_batch("input", plan.entries.iter().map(|_| 0))
         .and_then(|()| operation::check_batch("input", [lens.iter().sum::<usize>()].into_iter()));
-    let query = v1::query(request.call, operation, &prepared.profile, request.key_id(), lens);
+    let query = v1::query(request.call, operation, &plan.profile, request.key_id(), lens);
     let work = |profile: &Profile, grant: &Grant| {
         let key = grant.key()?;
-        let results = if valid.is_empty() { Vec::new() } else { work(profile, key, &prepared, &valid)? };
-        let results = settled(prepared.is_list, merged(&prepared.entries, results))?;
+        let results = if valid.is_empty() { Vec::new() } else { work(profile, key, &plan, &valid)? };
+        let results = settled(plan.is_list, merged(&plan.entries, results))?;
         let bytes_out = results.len();
         Ok(Outcome { algorithm: key.algorithm().to_string(), ..Outcome::new(results, bytes_out) })
     };
     let (_, results) = v1::run(request.wires, request.call, query, shape, work).await?;
     let shown = results.iter().map(|result| result.as_ref().map(&show).map_err(Refusal::clone)).collect();
-    Answer::batch(prepared.is_list, prepared.partial, prepared.references, shown)
+    Answer::batch(plan.is_list, plan.partial, plan.references, shown)
 }
 
 pub(super) async fn sign(request: &Request<'_>, fields: Fields) -> Result<Answer> {
-    let prepared = prepare(request, "SignData", fields, None);
-    let work = |profile: &Profile, key: &Key, prepared: &Prepared, inputs: &[&Input]| {
-        check_version(prepared.key_version, key.current()?.number())?;
+    let plan = prepare(request, "SignData", fields, None);
+    let work = |profile: &Profile, key: &Key, plan: &Plan, inputs: &[&Input]| {
+        check_version(plan.key_version, key.current()?.number())?;
         let inputs: Vec<&[u8]> = inputs.iter().map(|input| &input.bytes[..]).collect();
         let signed = operation::sign(profile, key, &inputs)?;
-        let text = |bytes: Vec<u8>| Ok((signed.key_version, versioned(signed.key_version, &bytes, prepared.form)));
+        let text = |bytes: Vec<u8>| Ok((signed.key_version, versioned(signed.key_version, &bytes, plan.form)));
         Ok(signed.outputs.into_iter().map(text).collect())
     };
     let show = |(version, text): &(u32, String)| {
@@ -124,26 +124,26 @@ pub(super) async fn sign(request: &Request<'_>, fields: Fields) -> Result<Answer
         data.insert("key_version".to_owned(), (*version).into());
         data
     };
-    each(request, "SignData", prepared, work, show).await
+    each(request, "SignData", plan, work, show).await
 }
 
 pub(super) async fn hmac(request: &Request<'_>, fields: Fields) -> Result<Answer> {
-    let prepared = prepare(request, "Mac", fields, None);
-    let work = |profile: &Profile, key: &Key, prepared: &Prepared, inputs: &[&Input]| {
-        check_version(prepared.key_version, key.current()?.number())?;
+    let plan = prepare(request, "Mac", fields, None);
+    let work = |profile: &Profile, key: &Key, plan: &Plan, inputs: &[&Input]| {
+        check_version(plan.key_version, key.current()?.number())?;
         let inputs: Vec<&[u8]> = inputs.iter().map(|input| &input.bytes[..]).collect();
         let tags = operation::mac(profile, key, &inputs)?;
-        let text = |bytes: Vec<u8>| Ok(versioned(tags.key_version, &bytes, prepared.form));
+        let text = |bytes: Vec<u8>| Ok(versioned(tags.key_version, &bytes, plan.form));
         Ok(tags.outputs.into_iter().map(text).collect())
     };
-    each(request, "Mac", prepared, work, |text: &String| one("hmac", text.as_str())).await
+    each(request, "Mac", plan, work, |text: &String| one("hmac", text.as_str())).await
 }
 
 pub(super) async fn verify(request: &Request<'_>, fields: Fields) -> Result<Answer> {
     let is_mac = fields.entry_has("hmac");
     let (operation, field) = if is_mac { ("VerifyMac", "hmac") } else { ("VerifyData", "signature") };
-    let prepared = prepare(request, operation, fields, Some(field));
-    let work = |profile: &Profile, key: &Key, _: &Prepared, inputs: &[&Input]| {
+    let plan = prepare(request, operation, fields, Some(field));
+    let work = |profile: &Profile, key: &Key, _: &Plan, inputs: &[&Input]| {
         // A version that does not exist fails its entry alone.
         let one = |input: &&Input| {
             let (key_version, signature) =
@@ -155,5 +155,5 @@ pub(super) async fn verify(request: &Request<'_>, fields: Fields) -> Result<Answ
         };
         Ok(inputs.iter().map(one).collect())
     };
-    each(request, operation, prepared, work, |valid: &bool| one("valid", *valid)).await
+    each(request, operation, plan, work, |valid: &bool| one("valid", *valid)).await
 }

@@ -1,5 +1,5 @@
 //! Tokens of the transit API's callers: a file of names, each with the SHA-256 of a token. No file has a token itself.
-// SPEC broker.md#transit-tokens
+// SPEC broker.md#transit
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const TOKEN_LENS: std::ops::RangeInclusive<usize> = 24..=512;
 /// Random bytes of a generated token.
 const DRAWN_LEN: usize = 32;
 
-/// Tokens in force.
+/// Tokens of a file, which a reload replaces as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     tokens: Vec<(Arc<str>, [u8; 32])>,
