@@ -109,8 +109,8 @@ fn all_defects_of_a_policy_are_reported_at_once() {
     let problems = Callers::parse(text, Leniency::Strict).unwrap_err();
     let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
     for want in [
-        "line 1: [0]: expected one of Uid, Gid, Any",
-        "line 2: [1]: expected one of Uid, Gid, Any",
+        "line 1: [0]: expected one of Uid, Gid, Token, Any",
+        "line 2: [1]: expected one of Uid, Gid, Token, Any",
         "line 2: [1].Operations: unknown operation: Hash, ",
         "line 3: [2].Uid: -1 is not the number of a user or group",
         "line 4: [3].Any: expected true",
