@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::ground::Ground;
 
-/// Operations of each program.
+/// Least number of operations of each program.
 const OPERATIONS: usize = 12;
 
 fn root() -> PathBuf {

@@ -48,7 +48,7 @@ const CALLERS: &str = "\
 pub(crate) struct Ground {
     pub(crate) folder: TempDir,
     pub(crate) address: SocketAddr,
-    /// Token with all permissions.
+    /// Token whose rule allows everything.
     pub(crate) admin: String,
     /// Token that encrypts with some keys.
     pub(crate) billing: String,

@@ -121,7 +121,8 @@ async fn each<I: Sync + Send, T: Send>(
     request: &Request<'_>,
     operation: &'static str,
     fields: Fields,
-    (parse, len): (fn(Fields) -> Result<I>, fn(&I) -> usize),
+    parse: fn(Fields) -> Result<I>,
+    len: fn(&I) -> usize,
     work: impl FnOnce(&Profile, &Key, &[&I]) -> Result<Vec<Result<T>>> + Send,
     show: impl Fn(&T) -> Map<String, Value> + Send + Sync,
 ) -> Result<Answer> {
@@ -163,7 +164,7 @@ pub(super) async fn encrypt(request: &Request<'_>, fields: Fields) -> Result<Ans
         Ok(merged(&checked, sealed.into_iter().map(Ok).collect()))
     };
     let len = |entry: &Plaintext| entry.bytes.len() + entry.aad.len();
-    each(request, "EncryptData", fields, (plaintext, len), work, sealed).await
+    each(request, "EncryptData", fields, plaintext, len, work, sealed).await
 }
 
 fn ciphertext_len(entry: &Ciphertext) -> usize {
@@ -177,7 +178,7 @@ pub(super) async fn decrypt(request: &Request<'_>, fields: Fields) -> Result<Ans
         Ok(opened.into_iter().map(|opened| opened.map(Zeroizing::new)).collect())
     };
     let show = |plaintext: &Zeroizing<Vec<u8>>| one("plaintext", STANDARD.encode(&**plaintext));
-    each(request, "DecryptData", fields, (ciphertext, ciphertext_len), work, show).await
+    each(request, "DecryptData", fields, ciphertext, ciphertext_len, work, show).await
 }
 
 pub(super) async fn rewrap(request: &Request<'_>, fields: Fields) -> Result<Answer> {
@@ -185,7 +186,7 @@ pub(super) async fn rewrap(request: &Request<'_>, fields: Fields) -> Result<Answ
         let ciphers: Vec<_> = entries.iter().map(|entry| entry.parts()).collect();
         operation::rewrap(profile, key, &ciphers)
     };
-    each(request, "Rewrap", fields, (ciphertext, ciphertext_len), work, sealed).await
+    each(request, "Rewrap", fields, ciphertext, ciphertext_len, work, sealed).await
 }
 
 pub(super) async fn data_key(request: &Request<'_>, mut fields: Fields) -> Result<Answer> {
