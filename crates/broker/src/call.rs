@@ -18,13 +18,14 @@ use crate::{Code, Refusal, Result};
 macro_rules! tell {
     ($call:expr, $level:ident, $text:literal $(, $name:literal = $value:expr)*) => {
         tracing::$level!(
-            protocol = "grpc",
+            protocol = $call.method.protocol(),
             "grpc.component" = "server",
             "grpc.service" = $call.method.service,
             "grpc.method" = $call.method.name,
             "grpc.method_type" = $call.method.kind(),
             "peer.address" = "@",
             "peer.uid" = $call.peer.uid,
+            "peer.token" = $call.peer.token.as_deref(),
             "grpc.start_time" = iso8601($call.arrived_ms),
             $($name = $value,)*
             correlationId = $call.correlation(),

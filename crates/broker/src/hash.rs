@@ -64,6 +64,23 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
+/// Parses a digest of 64 lower-case hexadecimal digits.
+pub(crate) fn unhex(digits: &[u8]) -> Option<[u8; 32]> {
+    let digit = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut hash = [0; 32];
+    if digits.len() != 64 {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(hash)
+}
+
 /// Runs HashData for every wire: digests of a batch under the query's profile.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ use crate::profile::{Leniency, Live, LiveFile, Profiles, lines};
 use crate::server::Server;
 use crate::service::Service;
 use crate::settings::{self, Settings};
+use crate::wire::transit::{self, Tokens, Transit};
 use crate::wire::{Options, Wires};
 use crate::{scrape, socket};
 
@@ -75,14 +76,19 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         scrape::serve(address, scrape::render(metrics.clone()), &shutdown).map_err(Failure::other)?;
     }
     scrape::keep(metrics, &shutdown);
-    watch(&service, &shutdown);
+    let tokens = tokens(&settings)?;
+    watch(&service, tokens.as_ref(), &shutdown);
     wrap_anew(&service);
     let dev = settings.is_dev.then(|| Inputs::load(&settings.benchmark)).transpose().map_err(Failure::wrong)?;
     let calls_memory = settings.calls_memory;
     let options = Options { has_earlier_wires: settings.has_earlier_wires, dev, calls_memory };
-    let wires = Wires::new(service.clone(), options);
+    let wires = Arc::new(Wires::new(service.clone(), options));
+    if let Some((transit, tokens)) = settings.transit.zip(tokens.clone()) {
+        let api = Transit::new(wires.clone(), tokens, transit.mount);
+        transit::serve(api, transit.address, &shutdown).map_err(Failure::other)?;
+    }
     let path = socket.path().to_owned();
-    let server = Server::start(socket, Arc::new(wires), settings.limits, shutdown).map_err(Failure::other)?;
+    let server = Server::start(socket, wires, settings.limits, shutdown).map_err(Failure::other)?;
     let module = module();
     tracing::info!(
         socket = %path.display(),
@@ -92,7 +98,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         fips = module.is_fips,
         "serving"
     );
-    let why = until_stopped(&mut signals, &service).await;
+    let why = until_stopped(&mut signals, &service, tokens.as_ref()).await;
     tracing::info!(why, "stopping: answering the requests in flight");
     let dropped = server.stop(DRAIN).await;
     if dropped > 0 {
@@ -150,6 +156,14 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
     })
 }
 
+/// Loads the tokens of the transit API.
+fn tokens(settings: &Settings) -> Result<Option<Arc<LiveFile<Tokens>>>, Failure> {
+    let Some(transit) = &settings.transit else { return Ok(None) };
+    let leniency = if settings.is_lenient { Leniency::Lenient } else { Leniency::Strict };
+    let loaded = LiveFile::load(&transit.tokens, leniency).map(|tokens| Some(Arc::new(tokens)));
+    loaded.map_err(|problems| Failure::wrong(format!("{}:\n{}", transit.tokens.display(), lines(&problems))))
+}
+
 fn keys(settings: &Settings) -> Result<Option<Store>, Failure> {
     let Some(folder) = &settings.keys else { return Ok(None) };
     let kek = match &settings.kek {
@@ -174,25 +188,33 @@ fn wrap_anew(service: &Arc<Service>) {
 }
 
 /// Reloads files when they change.
-fn watch(service: &Service, shutdown: &Shutdown) {
+fn watch(service: &Service, tokens: Option<&Arc<LiveFile<Tokens>>>, shutdown: &Shutdown) {
     shutdown.spawn(service.profiles.clone().watch(shutdown.clone()));
     if let Some(callers) = &service.callers {
         shutdown.spawn(callers.clone().watch(shutdown.clone()));
     }
+    if let Some(tokens) = tokens {
+        shutdown.spawn(tokens.clone().watch(shutdown.clone()));
+    }
 }
 
 /// Waits for a signal to stop, and returns its name; reloads files on other signals.
-async fn until_stopped(signals: &mut StopSignals, service: &Arc<Service>) -> &'static str {
+async fn until_stopped(
+    signals: &mut StopSignals,
+    service: &Arc<Service>,
+    tokens: Option<&Arc<LiveFile<Tokens>>>,
+) -> &'static str {
     loop {
         let (stops, why) = signals.next().await;
         if stops {
             return why;
         }
-        let service = service.clone();
+        let (service, tokens) = (service.clone(), tokens.cloned());
         let reload = move || {
             // The log has the outcome of each reload.
             let _ = service.profiles.reload();
             let _ = service.callers.as_ref().map(|callers| callers.reload());
+            let _ = tokens.map(|tokens| tokens.reload());
             let _ = service.audit.as_ref().map(|audit| audit.reopen());
         };
         if tokio::task::spawn_blocking(reload).await.is_err() {

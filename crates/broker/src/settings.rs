@@ -11,10 +11,11 @@ use std::time::Duration;
 use sealway_runtime::telemetry::{Exports, Slog};
 
 use crate::audit::Durability;
+use crate::keys::is_key_id;
 use crate::profile::RequireFips;
 use crate::server::Limits;
 use crate::socket::{self, Place};
-use crate::wire::Options;
+use crate::wire::{Options, transit};
 pub use environment::Environment;
 pub(crate) use environment::KEK;
 
@@ -45,6 +46,12 @@ pub struct Flags {
     pub callers: Option<PathBuf>,
     /// Value of `--metrics`: address and port of the metrics endpoint; `None` if the flag is absent.
     pub metrics: Option<SocketAddr>,
+    /// Value of `--transit`: address and port of the transit API; `None` if the flag is absent.
+    pub transit: Option<SocketAddr>,
+    /// Value of `--transit-tokens`: file of the API's tokens; `None` if the flag is absent.
+    pub transit_tokens: Option<PathBuf>,
+    /// Value of `--transit-mount`: name of the API's mount; `None` if the flag is absent.
+    pub transit_mount: Option<String>,
     /// True if `--dev` is given.
     pub is_dev: bool,
     /// True if `--no-compat` is given.
@@ -74,6 +81,8 @@ pub struct Settings {
     pub callers: Option<PathBuf>,
     /// Address of the metrics endpoint; `None` for no endpoint.
     pub metrics: Option<SocketAddr>,
+    /// The transit API; `None` if it is off.
+    pub transit: Option<TransitSettings>,
     /// True if the wires W0 to W2 are served.
     pub has_earlier_wires: bool,
     /// True if Benchmark and FakeEndpoint are served.
@@ -94,6 +103,17 @@ pub struct Settings {
     pub benchmark: BenchmarkFiles,
     /// Warnings for the log: settings without effect.
     pub warnings: Vec<String>,
+}
+
+/// Checked settings of the transit API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransitSettings {
+    /// Loopback address and port of the listener.
+    pub address: SocketAddr,
+    /// File of the hashes of tokens.
+    pub tokens: PathBuf,
+    /// Name of the mount: 1 to 64 letters, digits, `.`, `_` or `-`.
+    pub mount: String,
 }
 
 /// PEM texts or paths of PEM files, as configured.
@@ -132,6 +152,7 @@ impl Settings {
         let calls_memory = calls_memory(&mut read);
         let metrics =
             flags.metrics.or_else(|| read.parsed("METRICS_ADDR", "an address and port, such as 127.0.0.1:9464"));
+        let transit = transit(&flags, &mut read);
         let words = [("false", RequireFips::No), ("true", RequireFips::Yes), ("strict", RequireFips::Strict)];
         let asked = read.choice("REQUIRE_FIPS", &words, RequireFips::No);
         let fips = flags.fips.unwrap_or(asked);
@@ -165,6 +186,7 @@ impl Settings {
             durability,
             callers,
             metrics,
+            transit,
             has_earlier_wires: has_compat,
             is_dev,
             limits,
@@ -177,6 +199,27 @@ impl Settings {
             warnings,
         })
     }
+}
+
+/// The transit API: on a loopback address alone, as it has no TLS, and with tokens.
+fn transit(flags: &Flags, read: &mut Environment) -> Option<TransitSettings> {
+    const ADDRESS: &str = "TRANSIT_ADDR";
+    const TOKENS: &str = "TRANSIT_TOKENS";
+    const MOUNT: &str = "TRANSIT_MOUNT";
+    let address = flags.transit.or_else(|| read.parsed(ADDRESS, "an address and port, such as 127.0.0.1:8200"));
+    let tokens = flags.transit_tokens.clone().or_else(|| read.text(TOKENS).map(PathBuf::from));
+    let mount = flags.transit_mount.clone().or_else(|| read.text(MOUNT)).unwrap_or_else(|| transit::MOUNT.into());
+    let address = address?;
+    if !address.ip().is_loopback() {
+        read.problem(ADDRESS, "expected a loopback address: the API has no TLS");
+    }
+    if !is_key_id(&mount) {
+        read.problem(MOUNT, "expected 1 to 64 letters, digits, '.', '_' or '-'");
+    }
+    if tokens.is_none() {
+        read.problem(TOKENS, "required with --transit: a file that `sealway broker token` makes");
+    }
+    Some(TransitSettings { address, tokens: tokens?, mount })
 }
 
 /// Bounds for calls of one connection, and for connections.

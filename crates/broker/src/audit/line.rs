@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use super::writer::{HASH_END, HASH_KEY, Hash, hash};
+use crate::hash::unhex;
 
 /// A parsed line of an audit log.
 #[derive(Debug)]
@@ -45,23 +46,6 @@ fn split(line: &[u8]) -> Option<(&[u8], Hash)> {
     let rest = line.strip_suffix(HASH_END.as_bytes())?;
     let (rest, digits) = rest.split_at_checked(rest.len().checked_sub(64)?)?;
     Some((rest.strip_suffix(HASH_KEY.as_bytes())?, unhex(digits)?))
-}
-
-/// Parses a hash of 64 lower-case hexadecimal digits.
-pub(super) fn unhex(digits: &[u8]) -> Option<Hash> {
-    let digit = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let mut hash = [0; 32];
-    if digits.len() != 64 {
-        return None;
-    }
-    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(hash)
 }
 
 #[cfg(test)]

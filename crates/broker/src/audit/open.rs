@@ -17,7 +17,7 @@ use sealway_runtime::clock::Clock;
 use super::line;
 use super::writer::{Event, Hash, LINE_LEN_MAX, LogFile, Members};
 use crate::folders::folder_of;
-use crate::hash::hex;
+use crate::hash::{hex, unhex};
 use crate::module::Module;
 
 /// Version of the line format.
@@ -258,7 +258,7 @@ impl Tail {
         let Some(last) = lines.next() else { return Err(broken("the audit log has no whole line")) };
         let read = line::read(last).map_err(|what| broken(&format!("the audit log's last line {what}")))?;
         let previous = match (&read.head.previous, lines.next()) {
-            (Some(previous), _) if read.head.kind == "begin" => line::unhex(previous.as_bytes()),
+            (Some(previous), _) if read.head.kind == "begin" => unhex(previous.as_bytes()),
             (_, Some(line)) => line::read(line).ok().map(|read| read.hash),
             (_, None) => None,
         };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::line;
 use super::writer::{Hash, LINE_LEN_MAX};
-use crate::hash::hex;
+use crate::hash::{hex, unhex};
 
 /// Facts of a valid log. A chain cannot show that its end was removed: note [`Summary::last_hash`] elsewhere, and pass
 /// it to the next verification.
@@ -120,7 +120,7 @@ struct NotedHash {
 
 impl NotedHash {
     fn parse(text: &str) -> Result<NotedHash, String> {
-        let hash = line::unhex(text.trim().to_ascii_lowercase().as_bytes());
+        let hash = unhex(text.trim().to_ascii_lowercase().as_bytes());
         let hash = hash.ok_or("the noted hash is not 64 hexadecimal digits")?;
         Ok(NotedHash { hash, is_found: false })
     }
@@ -165,7 +165,7 @@ fn step(chain: Option<Summary>, line: &[u8], at: u64) -> Result<Summary, String>
         let (Some(file), Some(previous), "begin") = (head.file, head.previous, head.kind.as_str()) else {
             return Err("is not the first line of a log: lines before it were taken out".into());
         };
-        let begins_from = line::unhex(previous.as_bytes()).ok_or("names no hash that it goes on from")?;
+        let begins_from = unhex(previous.as_bytes()).ok_or("names no hash that it goes on from")?;
         if !line::follows(line, &begins_from) {
             return Err("was changed".into());
         }
@@ -187,7 +187,7 @@ fn step(chain: Option<Summary>, line: &[u8], at: u64) -> Result<Summary, String>
     if chain.next.is_some() {
         return Err("follows a closing line: it was put in".into());
     }
-    let previous = line::unhex(chain.last_hash.as_bytes()).unwrap_or_default();
+    let previous = unhex(chain.last_hash.as_bytes()).unwrap_or_default();
     if !line::follows(line, &previous) {
         let text = match head.seq.checked_sub(chain.seq.1) {
             Some(1) => "was changed, or the line before it was".into(),

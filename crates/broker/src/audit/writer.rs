@@ -41,6 +41,9 @@ pub struct Entry<'a> {
     /// Process id of the caller at its connection; another process may have it by now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
+    /// Name of the caller's token, for a caller of the transit API.
+    #[serde(serialize_with = "cut_option", skip_serializing_if = "Option::is_none")]
+    pub token: Option<&'a str>,
     /// Name of the operation, such as `HashData`.
     #[serde(serialize_with = "cut")]
     pub operation: &'a str,

@@ -21,7 +21,7 @@ use crate::profile::tree::Node;
 use crate::{Code, Refusal, Result};
 
 /// All operations, by the names of policies, audit lines and descriptors.
-pub const OPERATIONS: [&str; 24] = [
+pub const OPERATIONS: [&str; 26] = [
     "HashData",
     "SignCertificate",
     "EncryptData",
@@ -44,6 +44,8 @@ pub const OPERATIONS: [&str; 24] = [
     "DisableKey",
     "EnableKey",
     "PublicKey",
+    "ConfigureKey",
+    "DeleteKey",
     "Benchmark",
     "FakeEndpoint",
 ];
@@ -81,9 +83,17 @@ pub struct Peer {
     /// Process id; `None` in another pid namespace. The process may have ended and its id been reused: it decides only
     /// shares of connections, and groups of a process of the same user.
     pub pid: Option<i32>,
+    /// Name of the caller's token, for a caller of the transit API. Its user and group are the overflow ids, and only the
+    /// rules of its token apply.
+    pub token: Option<Arc<str>>,
 }
 
 impl Peer {
+    /// Identifies a caller of the transit API by the name of its token.
+    pub fn of_token(name: Arc<str>) -> Peer {
+        Peer { uid: rules::OVERFLOW_ID, gid: rules::OVERFLOW_ID, token: Some(name), ..Peer::default() }
+    }
+
     /// Asks the kernel for the peer of a connection (SO_PEERCRED).
     ///
     /// # Errors
@@ -92,7 +102,7 @@ impl Peer {
         let known = socket.peer_cred()?;
         let pid = known.pid().filter(|pid| *pid > 0);
         let groups = pid.and_then(|pid| supplementary(known.uid(), pid)).unwrap_or_default();
-        Ok(Peer { uid: known.uid(), gid: known.gid(), groups, pid })
+        Ok(Peer { uid: known.uid(), gid: known.gid(), groups, pid, token: None })
     }
 
     /// True if the caller is in a group, primary or supplementary.
@@ -133,11 +143,14 @@ struct Rule {
     keys: Names,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Subject {
+    /// Every caller of the socket.
     Any,
     Uid(u32),
     Gid(u32),
+    /// Name of a token of the transit API.
+    Token(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,10 +215,12 @@ impl Callers {
     }
 
     fn rules_of<'a>(&'a self, peer: &'a Peer) -> impl Iterator<Item = &'a Rule> {
-        self.rules.iter().filter(move |rule| match rule.subject {
-            Subject::Any => true,
-            Subject::Uid(known) => known == peer.uid,
-            Subject::Gid(known) => peer.is_in(known),
+        self.rules.iter().filter(move |rule| match (&rule.subject, &peer.token) {
+            (Subject::Token(known), Some(name)) => **known == **name,
+            (Subject::Token(_), None) | (_, Some(_)) => false,
+            (Subject::Any, None) => true,
+            (Subject::Uid(known), None) => *known == peer.uid,
+            (Subject::Gid(known), None) => peer.is_in(*known),
         })
     }
 }
@@ -238,11 +253,13 @@ struct Usage {
     of: HashMap<Holder, usize>,
 }
 
-/// Holder of a share. Processes of another pid namespace have no id here, and count for their user only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Holder of a share. Processes of another pid namespace have no id here, and count for their user only. A token of the
+/// transit API counts as a user of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     User(u32),
     Process(i32),
+    Token(Arc<str>),
 }
 
 /// Bound that leaves no share for a caller.
@@ -257,6 +274,9 @@ pub(crate) enum NoShare {
     /// The caller's process has reached its bound.
     #[error("process {pid} has its share of places, {max}")]
     Process { pid: i32, max: usize },
+    /// The caller's token has reached its bound.
+    #[error("the token has its share of places, {max}")]
+    Token { max: usize },
 }
 
 /// A reserved amount, released on drop.
@@ -284,35 +304,35 @@ impl Shares {
     /// The pool or the caller's part of it is used up.
     pub(crate) fn take(self: &Arc<Self>, peer: &Peer, amount: usize) -> Result<Share, NoShare> {
         let process = self.process_max.and(peer.pid).map(Holder::Process);
-        let holders = [Some(Holder::User(peer.uid)), process];
-        self.add(holders, amount)?;
+        let of_token = || peer.token.clone().map(Holder::Token);
+        let holders = [Some(of_token().unwrap_or(Holder::User(peer.uid))), process];
+        self.add(&holders, amount)?;
         Ok(Share { shares: self.clone(), holders, amount: AtomicUsize::new(amount) })
     }
 
-    fn add(&self, holders: [Option<Holder>; 2], amount: usize) -> Result<(), NoShare> {
+    fn add(&self, holders: &[Option<Holder>; 2], amount: usize) -> Result<(), NoShare> {
         let mut used = self.used.lock();
         let is_beyond = |used: usize, max: usize| used.checked_add(amount).is_none_or(|sum| sum > max);
         if is_beyond(used.all, self.max) {
             return Err(NoShare::All(self.max));
         }
-        for holder in holders.into_iter().flatten() {
-            let (max, full) = match holder {
-                Holder::User(uid) => {
-                    let max = self.max - self.max / 4;
-                    (max, NoShare::User { uid, max })
-                }
+        for holder in holders.iter().flatten() {
+            let user_max = self.max - self.max / 4;
+            let (max, full) = match *holder {
+                Holder::User(uid) => (user_max, NoShare::User { uid, max: user_max }),
+                Holder::Token(_) => (user_max, NoShare::Token { max: user_max }),
                 Holder::Process(pid) => {
                     let max = self.process_max.unwrap_or(self.max);
                     (max, NoShare::Process { pid, max })
                 }
             };
-            if is_beyond(used.of.get(&holder).copied().unwrap_or_default(), max) {
+            if is_beyond(used.of.get(holder).copied().unwrap_or_default(), max) {
                 return Err(full);
             }
         }
         used.all += amount;
-        for holder in holders.into_iter().flatten() {
-            *used.of.entry(holder).or_default() += amount;
+        for holder in holders.iter().flatten() {
+            *used.of.entry(holder.clone()).or_default() += amount;
         }
         Ok(())
     }
@@ -321,7 +341,7 @@ impl Shares {
 impl Share {
     /// Reserves more; false if there is no room.
     pub(crate) fn grow(&self, amount: usize) -> bool {
-        let is_added = amount == 0 || self.shares.add(self.holders, amount).is_ok();
+        let is_added = amount == 0 || self.shares.add(&self.holders, amount).is_ok();
         if is_added {
             self.amount.fetch_add(amount, Ordering::Relaxed);
         }
@@ -334,8 +354,8 @@ impl Drop for Share {
         let amount = *self.amount.get_mut();
         let mut used = self.shares.used.lock();
         used.all -= amount;
-        for holder in self.holders.into_iter().flatten() {
-            if let Entry::Occupied(mut held) = used.of.entry(holder) {
+        for holder in self.holders.iter().flatten() {
+            if let Entry::Occupied(mut held) = used.of.entry(holder.clone()) {
                 *held.get_mut() -= amount;
                 if *held.get() == 0 {
                     held.remove();

@@ -1,6 +1,7 @@
 //! Parses the rules for callers in a file.
 
 use super::{Callers, Names, OPERATIONS, Rule, Subject};
+use crate::keys::is_key_id;
 use crate::profile::problem::Notes;
 use crate::profile::section::{Section, shown};
 use crate::profile::tree::{Kind, Node};
@@ -36,7 +37,7 @@ fn rule(node: &Node, path: &str, notes: &mut Notes) -> Option<Rule> {
         notes.problem(node.line, path, "expected a map, got nothing");
         return None;
     }
-    let section = Section::of(node, path, &["Uid", "Gid", "Any", "Profiles", "Operations", "Keys"], notes)?;
+    let section = Section::of(node, path, &["Uid", "Gid", "Token", "Any", "Profiles", "Operations", "Keys"], notes)?;
     let subject = subject(&section, notes);
     let profiles = names(&section, "Profiles", notes);
     let operations = operations_of(&section, notes);
@@ -44,7 +45,7 @@ fn rule(node: &Node, path: &str, notes: &mut Notes) -> Option<Rule> {
     Some(Rule { subject: subject?, profiles: profiles?, operations: operations?, keys: keys? })
 }
 
-/// Parses the caller of a rule: exactly one of `Uid`, `Gid` and `Any`.
+/// Parses the caller of a rule: exactly one of `Uid`, `Gid`, `Token` and `Any`.
 fn subject(section: &Section<'_>, notes: &mut Notes) -> Option<Subject> {
     let mut found = Vec::new();
     for (key, make) in [("Uid", Subject::Uid as fn(u32) -> Subject), ("Gid", Subject::Gid)] {
@@ -66,6 +67,14 @@ fn subject(section: &Section<'_>, notes: &mut Notes) -> Option<Subject> {
         }
         found.push(make(id));
     }
+    if section.get("Token").is_some() {
+        let name = section.text("Token", notes)?;
+        if !is_key_id(name.value) {
+            notes.problem(name.line, section.path_of("Token"), "expected 1 to 64 letters, digits, '.', '_' or '-'");
+            return None;
+        }
+        found.push(Subject::Token(name.value.to_owned()));
+    }
     if section.get("Any").is_some() {
         let any = section.truth("Any", notes)?;
         if !any.value {
@@ -75,7 +84,7 @@ fn subject(section: &Section<'_>, notes: &mut Notes) -> Option<Subject> {
         found.push(Subject::Any);
     }
     if found.len() != 1 {
-        notes.problem(section.line, &section.path, "expected one of Uid, Gid, Any");
+        notes.problem(section.line, &section.path, "expected one of Uid, Gid, Token, Any");
     }
     found.pop().filter(|_| found.is_empty())
 }

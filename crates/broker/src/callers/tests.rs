@@ -53,6 +53,40 @@ fn each_caller_may_do_what_its_rules_say_and_nothing_else() {
 }
 
 #[test]
+fn a_token_matches_its_own_rules_and_no_rule_of_the_socket() {
+    let of = |name: &str| Peer::of_token(name.into());
+    let policy = format!("{POLICY}- {{Token: billing, Profiles: [Rows], Operations: [EncryptData], Keys: [rows]}}\n");
+    let policy = format!("{policy}- {{Uid: {OVERFLOW_ID}, Profiles: ['*'], Operations: ['*'], Keys: ['*']}}\n");
+    let callers = Callers::parse(&policy, Leniency::Strict).unwrap();
+    assert!(callers.allows(&of("billing"), "EncryptData", Some("Rows"), Some("rows")).is_ok());
+    for (name, operation, profile) in
+        [("billing", "HashData", "Open"), ("other", "EncryptData", "Rows"), ("billing", "DecryptData", "Rows")]
+    {
+        assert!(callers.allows(&of(name), operation, Some(profile), None).is_err(), "{name} {operation} {profile}");
+    }
+    // A user of the socket is no token, whatever the name.
+    assert!(callers.allows(&peer(1, 1), "EncryptData", Some("Rows"), Some("rows")).is_err());
+    assert!(Callers::only(OVERFLOW_ID).allows(&of("billing"), "Random", None, None).is_err());
+    for wrong in [
+        "- {Token: a b, Profiles: [], Operations: [], Keys: []}",
+        "- {Token: a, Any: true, Profiles: [], Operations: [], Keys: []}",
+    ] {
+        assert!(Callers::parse(wrong, Leniency::Strict).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_token_has_at_most_three_quarters_of_a_pool_and_another_one_the_rest() {
+    let shares = Shares::bytes(100);
+    let (one, two) = (Peer::of_token("one".into()), Peer::of_token("two".into()));
+    let held = shares.take(&one, 75).unwrap();
+    assert_eq!(shares.take(&one, 1).unwrap_err(), NoShare::Token { max: 75 });
+    let rest = shares.take(&two, 25).unwrap();
+    drop((held, rest));
+    assert!(shares.take(&one, 75).is_ok());
+}
+
+#[test]
 fn without_a_policy_the_owner_may_do_everything_and_root_nothing() {
     let callers = Callers::only(1000);
     assert!(callers.allows(&peer(1000, 7), "RotateKey", Some("A"), Some("k")).is_ok());
@@ -75,8 +109,8 @@ fn all_defects_of_a_policy_are_reported_at_once() {
     let problems = Callers::parse(text, Leniency::Strict).unwrap_err();
     let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
     for want in [
-        "line 1: [0]: expected one of Uid, Gid, Any",
-        "line 2: [1]: expected one of Uid, Gid, Any",
+        "line 1: [0]: expected one of Uid, Gid, Token, Any",
+        "line 2: [1]: expected one of Uid, Gid, Token, Any",
         "line 2: [1].Operations: unknown operation: Hash, ",
         "line 3: [2].Uid: -1 is not the number of a user or group",
         "line 4: [3].Any: expected true",

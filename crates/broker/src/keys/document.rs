@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kek::is_kek_id;
 use super::key::State;
-use super::{Algorithm, VERSIONS_MAX, WrappedKey, is_key_id};
+use super::{Algorithm, Rules, VERSIONS_MAX, WrappedKey, is_key_id};
 
 const FORMAT: u32 = 1;
 
@@ -16,6 +16,7 @@ const FORMAT: u32 = 1;
 pub(crate) struct Document {
     pub(crate) id: String,
     pub(crate) algorithm: Algorithm,
+    pub(crate) rules: Rules,
     /// Versions without gaps, version 1 first.
     pub(crate) versions: Vec<StoredVersion>,
 }
@@ -44,6 +45,12 @@ struct Text {
     format: u32,
     id: String,
     algorithm: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    min_decryption_version: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    min_encryption_version: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    deletion_allowed: bool,
     versions: Vec<TextVersion>,
 }
 
@@ -60,8 +67,8 @@ struct TextVersion {
 }
 
 impl VersionData {
-    /// Additional authenticated data of the wrapping, for the key of this id and algorithm.
-    pub(crate) fn aad(&self, id: &str, algorithm: Algorithm) -> Vec<u8> {
+    /// Additional authenticated data of the wrapping, for the key of this id, algorithm and rules.
+    pub(crate) fn aad(&self, id: &str, algorithm: Algorithm, rules: Rules) -> Vec<u8> {
         let mut aad = b"sealway broker key 1\0".to_vec();
         for text in [id, &algorithm.to_string()] {
             // Ids and names are short; their lengths separate them.
@@ -73,6 +80,12 @@ impl VersionData {
         aad.push(u8::from(self.is_imported));
         aad.extend_from_slice(&self.created_ms.to_be_bytes());
         aad.extend_from_slice(&self.reserved.to_be_bytes());
+        // Keys without rules are bound as they were before keys had rules.
+        if !is_default(&rules) {
+            aad.extend_from_slice(&rules.min_decryption.to_be_bytes());
+            aad.extend_from_slice(&rules.min_encryption.to_be_bytes());
+            aad.push(u8::from(rules.is_deletion_allowed));
+        }
         aad
     }
 }
@@ -93,6 +106,9 @@ impl Document {
             format: FORMAT,
             id: self.id.clone(),
             algorithm: self.algorithm.to_string(),
+            min_decryption_version: self.rules.min_decryption,
+            min_encryption_version: self.rules.min_encryption,
+            deletion_allowed: self.rules.is_deletion_allowed,
             versions: self.versions.iter().map(version).collect(),
         };
         // Serializing fails only for keys that are not text, which the structure does not have.
@@ -134,8 +150,17 @@ impl Document {
             };
             versions.push(StoredVersion { data, wrapped: WrappedKey { kek_id: version.kek, bytes } });
         }
-        Ok(Document { id: text.id, algorithm, versions })
+        let rules = Rules {
+            min_decryption: text.min_decryption_version,
+            min_encryption: text.min_encryption_version,
+            is_deletion_allowed: text.deletion_allowed,
+        };
+        Ok(Document { id: text.id, algorithm, rules, versions })
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Number of the version at an index: they count from 1.
@@ -155,6 +180,7 @@ mod tests {
         Document {
             id: "payments.v1".into(),
             algorithm: Algorithm::parse("aes-256-gcm").unwrap(),
+            rules: Rules { min_decryption: 1, min_encryption: 2, is_deletion_allowed: true },
             versions: vec![stored(State::Disabled, 1), stored(State::Enabled, 2)],
         }
     }
@@ -194,11 +220,19 @@ mod tests {
     fn the_aad_of_wrapped_material_depends_on_every_field() {
         let aes = |name| Algorithm::parse(name).unwrap();
         let one = VersionData { number: 1, state: State::Enabled, created_ms: 5, is_imported: false, reserved: 7 };
+        let none = Rules::default();
         let mut all = vec![
-            one.aad("payments.v1", aes("aes-256-gcm")),
-            one.aad("payments.v2", aes("aes-256-gcm")),
-            one.aad("payments.v1", aes("aes-128-gcm")),
+            one.aad("payments.v1", aes("aes-256-gcm"), none),
+            one.aad("payments.v2", aes("aes-256-gcm"), none),
+            one.aad("payments.v1", aes("aes-128-gcm"), none),
         ];
+        for rules in [
+            Rules { min_decryption: 1, ..none },
+            Rules { min_encryption: 1, ..none },
+            Rules { is_deletion_allowed: true, ..none },
+        ] {
+            all.push(one.aad("payments.v1", aes("aes-256-gcm"), rules));
+        }
         let others = [
             VersionData { number: 2, ..one },
             VersionData { state: State::Disabled, ..one },
@@ -206,7 +240,7 @@ mod tests {
             VersionData { is_imported: true, ..one },
             VersionData { reserved: 8, ..one },
         ];
-        all.extend(others.map(|other| other.aad("payments.v1", aes("aes-256-gcm"))));
+        all.extend(others.map(|other| other.aad("payments.v1", aes("aes-256-gcm"), none)));
         let different: std::collections::HashSet<&Vec<u8>> = all.iter().collect();
         assert_eq!(different.len(), all.len());
     }

@@ -35,6 +35,12 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// The cause, such as a full disk.
     fn replace(&self, id: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Removes a key's file. On success its absence is durable.
+    ///
+    /// # Errors
+    /// The cause, such as a folder that cannot be written.
+    fn remove(&self, id: &str) -> io::Result<()>;
 }
 
 /// A folder of this machine as storage.
@@ -205,6 +211,11 @@ impl Backend for Folder {
             let _ = std::fs::remove_file(&unfinished);
         }
         written
+    }
+
+    fn remove(&self, id: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(format!("{id}{SUFFIX}")))?;
+        File::open(&self.path)?.sync_all()
     }
 }
 

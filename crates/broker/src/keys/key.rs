@@ -7,7 +7,7 @@ use super::document::{StoredVersion, VersionData};
 use super::form::Form;
 use super::seals::{Claim, SEALS_MAX, Seals};
 use super::store::SharedStore;
-use super::{Algorithm, WrappedKey};
+use super::{Algorithm, Rules, WrappedKey};
 use crate::{Code, Refusal, Result};
 
 /// State of a version, which permits its use.
@@ -23,6 +23,7 @@ pub enum State {
 pub struct Key {
     pub(super) id: String,
     pub(super) algorithm: Algorithm,
+    pub(super) rules: Rules,
     pub(super) versions: Vec<Version>,
     pub(super) store: Weak<SharedStore>,
 }
@@ -49,6 +50,11 @@ impl Key {
         self.algorithm
     }
 
+    /// Rules of the key, which hold on every wire.
+    pub fn rules(&self) -> Rules {
+        self.rules
+    }
+
     /// True if any of its versions was imported.
     pub fn is_imported(&self) -> bool {
         self.versions.iter().any(|version| version.data.is_imported)
@@ -62,16 +68,23 @@ impl Key {
     /// Returns the version that encrypts and signs: the last enabled one.
     ///
     /// # Errors
-    /// [`Code::FailedPrecondition`]: every version is disabled.
+    /// [`Code::FailedPrecondition`]: every version is disabled, or those that the key's rules leave.
     pub fn current(&self) -> Result<&Version> {
         let enabled = self.versions.iter().rev().find(|version| version.data.state == State::Enabled);
-        enabled.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "key_id: every version of the key is disabled"))
+        let version = enabled
+            .ok_or_else(|| Refusal::new(Code::FailedPrecondition, "key_id: every version of the key is disabled"))?;
+        if version.data.number < self.rules.min_decryption.max(self.rules.min_encryption) {
+            let text = "key_id: the last enabled version is below the key's min_encryption_version";
+            return Err(Refusal::new(Code::FailedPrecondition, text));
+        }
+        Ok(version)
     }
 
     /// Returns the enabled version of a number; 0 is the current one.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`]: there is no such version; [`Code::FailedPrecondition`]: it is disabled.
+    /// [`Code::InvalidArgument`]: there is no such version; [`Code::FailedPrecondition`]: it is disabled, or below the
+    /// key's `min_decryption`.
     pub fn version(&self, wanted: u32) -> Result<&Version> {
         if wanted == 0 {
             return self.current();
@@ -81,6 +94,10 @@ impl Key {
             None => Err(Refusal::invalid("key_version: the key has no such version")),
             Some(version) if version.data.state == State::Disabled => {
                 Err(Refusal::new(Code::FailedPrecondition, "key_version: it is disabled"))
+            }
+            Some(_) if wanted < self.rules.min_decryption => {
+                let text = "key_version: it is below the key's min_decryption_version";
+                Err(Refusal::new(Code::FailedPrecondition, text))
             }
             Some(version) => Ok(version),
         }
@@ -145,12 +162,17 @@ impl Key {
 
     /// Returns the same key with other versions.
     pub(super) fn with(&self, versions: Vec<Version>) -> Key {
-        Key { id: self.id.clone(), algorithm: self.algorithm, versions, store: self.store.clone() }
+        Key { id: self.id.clone(), versions, store: self.store.clone(), ..*self }
+    }
+
+    /// True if a version decrypts and verifies: it is enabled, and not below the key's `min_decryption`.
+    pub(crate) fn may_open(&self, version: &Version) -> bool {
+        version.data.state == State::Enabled && version.data.number >= self.rules.min_decryption
     }
 
     /// Additional authenticated data of a version's wrapping.
     pub(super) fn aad(&self, version: &Version) -> Vec<u8> {
-        version.data.aad(&self.id, self.algorithm)
+        version.data.aad(&self.id, self.algorithm, self.rules)
     }
 }
 

@@ -16,6 +16,7 @@ mod kek;
 mod key;
 mod material;
 mod ml_kem;
+mod rules;
 mod seals;
 mod store;
 
@@ -24,6 +25,7 @@ pub use folder::{Backend, Folder};
 pub use issuer::StoreIssuer;
 pub use kek::{Kek, Wrap, WrappedKey};
 pub use key::{Key, State, Version};
+pub use rules::{RuleChange, Rules};
 pub use store::{Page, Store};
 
 pub(crate) use form::{Cipher, Form, UnwrapKey};

@@ -13,7 +13,9 @@ use super::document::{Document, StoredVersion, VersionData, number};
 use super::faults::Faults;
 use super::key::{State, Version};
 use super::seals::Raise;
-use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, is_key_id, material};
+use super::{
+    Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, RuleChange, Rules, VERSIONS_MAX, Wrap, is_key_id, material,
+};
 use crate::service::work_of;
 use crate::{Code, Refusal, Result};
 
@@ -179,6 +181,47 @@ impl Store {
         self.shared.set_state(id, version, State::Enabled)
     }
 
+    /// Changes the rules of a key; absent members stay as they are.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`]; [`Code::InvalidArgument`]: no version would be left for an operation; [`Code::Internal`]: the
+    /// disk cannot write.
+    pub fn configure(&self, id: &str, change: RuleChange) -> Result<Arc<Key>> {
+        let _writing = self.shared.writing.lock();
+        let key = self.get(id)?;
+        let rules = key.rules.changed(change, key.versions.len())?;
+        if rules == key.rules {
+            return Ok(key);
+        }
+        let mut versions = key.versions.clone();
+        let changed = Key { rules, ..key.with(Vec::new()) };
+        // The wrapping of every version is bound to the rules.
+        for (version, before) in versions.iter_mut().zip(&key.versions) {
+            let material = self.shared.unwrap(&key, before)?;
+            version.wrapped = Arc::new(self.shared.wrap.wrap(&changed.aad(version), &material)?);
+        }
+        self.shared.replace(Key { versions, ..changed })
+    }
+
+    /// Deletes a key with all its versions, for good: nothing that it encrypted opens again.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`]; [`Code::FailedPrecondition`]: its rules do not allow it; [`Code::Internal`]: the disk cannot
+    /// write.
+    pub fn delete(&self, id: &str) -> Result<()> {
+        let _writing = self.shared.writing.lock();
+        if !self.get(id)?.rules.is_deletion_allowed {
+            let text = "key_id: deletion is not allowed for this key; set its deletion_allowed first";
+            return Err(Refusal::new(Code::FailedPrecondition, text));
+        }
+        self.shared.backend.remove(id).map_err(|err| {
+            tracing::error!(key = %id, %err, "writing the key store failed");
+            Refusal::new(Code::Internal, format!("key store: not written: {err}"))
+        })?;
+        self.shared.keys.write().remove(id);
+        Ok(())
+    }
+
     /// Rewraps all material that is not wrapped under the first key-encryption key; returns the number of changed keys.
     /// Afterwards the other key-encryption keys can be removed.
     ///
@@ -191,7 +234,8 @@ impl Store {
         let ids: Vec<String> = self.shared.keys.read().values().filter(old).map(|key| key.id.clone()).collect();
         for id in &ids {
             let _writing = self.shared.writing.lock();
-            let key = self.get(id)?;
+            // Another caller may have deleted it since.
+            let Ok(key) = self.get(id) else { continue };
             let mut versions = key.versions.clone();
             for (version, before) in versions.iter_mut().zip(&key.versions).filter(|(_, before)| is_old(before)) {
                 self.shared.rebind(&key, before, version)?;
@@ -240,6 +284,7 @@ impl SharedStore {
         let key = Key {
             id: document.id,
             algorithm: document.algorithm,
+            rules: document.rules,
             versions: versions.collect(),
             store: Arc::downgrade(self),
         };
@@ -282,7 +327,8 @@ impl SharedStore {
     ) -> Change {
         let _writing = self.writing.lock();
         self.may_add(id)?;
-        let mut key = Key { id: id.to_owned(), algorithm, versions: Vec::new(), store: Arc::downgrade(self) };
+        let (rules, store) = (Rules::default(), Arc::downgrade(self));
+        let mut key = Key { id: id.to_owned(), algorithm, rules, versions: Vec::new(), store };
         key.versions.push(self.version(&key, 0, material, is_imported, now_ms)?);
         self.replace(key)
     }
@@ -291,7 +337,7 @@ impl SharedStore {
     fn version(&self, key: &Key, index: usize, material: &[u8], is_imported: bool, now_ms: u64) -> Result<Version> {
         let (number, state, created_ms) = (number(index), State::Enabled, now_ms);
         let data = VersionData { number, state, created_ms, is_imported, reserved: 0 };
-        let wrapped = self.wrap.wrap(&data.aad(&key.id, key.algorithm), material)?;
+        let wrapped = self.wrap.wrap(&data.aad(&key.id, key.algorithm, key.rules), material)?;
         Ok(Version::new(StoredVersion { data, wrapped }))
     }
 
@@ -355,7 +401,7 @@ impl SharedStore {
     /// Writes a key to the disk, and then puts it in force.
     fn replace(&self, key: Key) -> Change {
         let versions = key.versions.iter().map(Version::stored).collect();
-        let document = Document { id: key.id.clone(), algorithm: key.algorithm, versions };
+        let document = Document { id: key.id.clone(), algorithm: key.algorithm, rules: key.rules, versions };
         self.backend.replace(&key.id, &document.encode()).map_err(|err| {
             tracing::error!(key = %key.id, %err, "writing the key store failed");
             Refusal::new(Code::Internal, format!("key store: not written: {err}"))

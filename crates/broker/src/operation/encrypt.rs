@@ -123,6 +123,18 @@ pub(super) fn seal_random(
     plains.iter().zip(nonces).map(seal).collect()
 }
 
+/// Draws a data key of `len` bytes, and encrypts it under the key's current version.
+///
+/// # Errors
+/// Those of [`encrypt`].
+pub fn data_key(profile: &Profile, key: &Key, len: usize, aad: &[u8]) -> Result<(Zeroizing<Vec<u8>>, SealedMessage)> {
+    let mut drawn = Zeroizing::new(vec![0; len]);
+    rand::fill(&mut drawn).map_err(|_| failed("EncryptData"))?;
+    let plain = Plain { plaintext: &drawn, aad, nonce: &[] };
+    let sealed = encrypt(profile, key, &[plain])?.into_iter().next().ok_or_else(|| failed("EncryptData"))?;
+    Ok((drawn, sealed))
+}
+
 /// Decrypts a batch. A ciphertext that does not open gets its own error, the same for every reason; a disabled version
 /// has another one.
 ///

@@ -13,12 +13,12 @@ mod raw;
 mod sign;
 mod unwrap;
 
-use crate::keys::{Key, State, Version};
+use crate::keys::{Key, Version};
 use crate::profile::policy::Profile;
 use crate::{Code, Refusal, Result};
 
 pub use derive::{Derivation, derive};
-pub use encrypt::{Cipher, NONCE_LEN, Plain, SealedMessage, TAG_LEN, Tag, decrypt, encrypt, rewrap};
+pub use encrypt::{Cipher, NONCE_LEN, Plain, SealedMessage, TAG_LEN, Tag, data_key, decrypt, encrypt, rewrap};
 pub use kem::{Encapsulation, Recipient, decapsulate, encapsulate};
 pub use mac::{mac, verify_mac};
 pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
@@ -88,7 +88,7 @@ fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<()> {
 /// Versions to try if a wire does not name one: the newest enabled ones.
 fn candidates(key: &Key) -> impl Iterator<Item = &Version> {
     const TRIED_MAX: usize = 8;
-    key.versions().iter().rev().filter(|version| version.state() == State::Enabled).take(TRIED_MAX)
+    key.versions().iter().rev().filter(|version| key.may_open(version)).take(TRIED_MAX)
 }
 
 /// Error for a profile without the operation's section.

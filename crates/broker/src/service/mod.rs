@@ -79,7 +79,10 @@ impl<'a> Query<'a> {
 
     /// True if the operation changes the key store: a change stays, even if its caller never learns of it.
     fn changes_keys(&self) -> bool {
-        matches!(self.operation, "GenerateKey" | "ImportKey" | "RotateKey" | "DisableKey" | "EnableKey")
+        matches!(
+            self.operation,
+            "GenerateKey" | "ImportKey" | "RotateKey" | "DisableKey" | "EnableKey" | "ConfigureKey" | "DeleteKey"
+        )
     }
 }
 
@@ -265,11 +268,12 @@ pub(crate) fn work_of<T>(about_us: u64, work: impl FnOnce() -> T) -> T {
     }
 }
 
-fn entry<'a>(peer: &Peer, query: &Query<'a>) -> Entry<'a> {
+fn entry<'a>(peer: &'a Peer, query: &Query<'a>) -> Entry<'a> {
     Entry {
         uid: peer.uid,
         gid: peer.gid,
         pid: peer.pid,
+        token: peer.token.as_deref(),
         operation: query.operation,
         wire: query.wire,
         profile: query.profile,

@@ -229,3 +229,21 @@ fn the_folder_of_profiles_is_absolute_and_holds_the_file() {
     std::os::unix::fs::symlink("..data/Profiles.yaml", folder.join("Profiles.yaml")).unwrap();
     assert_eq!(read(folder.to_str().unwrap()).unwrap().profiles, folder.join("Profiles.yaml"));
 }
+
+#[test]
+fn the_transit_api_needs_a_loopback_address_and_tokens() {
+    let transit = |variables: &[(&str, &str)]| read(variables).map(|settings| settings.transit);
+    assert_eq!(transit(&[]).unwrap(), None);
+    let on = [("CRYPTO_BROKER_TRANSIT_ADDR", "[::1]:8200"), ("CRYPTO_BROKER_TRANSIT_TOKENS", "t.yaml")];
+    let found = transit(&on).unwrap().unwrap();
+    assert_eq!((found.mount.as_str(), found.tokens.as_path()), ("transit", Path::new("t.yaml")));
+    for (variables, expected) in [
+        (&[("CRYPTO_BROKER_TRANSIT_ADDR", "0.0.0.0:8200"), on[1]][..], "expected a loopback address"),
+        (&[("CRYPTO_BROKER_TRANSIT_ADDR", "localhost"), on[1]], "an address and port"),
+        (&on[..1], "CRYPTO_BROKER_TRANSIT_TOKENS: required"),
+        (&[on[0], on[1], ("CRYPTO_BROKER_TRANSIT_MOUNT", "a/b")], "CRYPTO_BROKER_TRANSIT_MOUNT: expected"),
+    ] {
+        let problems = transit(variables).unwrap_err().join("\n");
+        assert!(problems.contains(expected), "{variables:?}: {problems}");
+    }
+}

@@ -7,6 +7,7 @@ mod dev;
 mod health;
 mod message;
 mod open;
+pub mod transit;
 mod v1;
 mod w0;
 
@@ -104,6 +105,16 @@ impl Method {
     /// True for a method whose work on a short request takes a few µs: it costs less than a task of its own.
     pub(crate) fn is_short(&self) -> bool {
         matches!(self.name, "HashData" | "Hash" | "Check" | "Mac" | "VerifyMac" | "Information")
+    }
+
+    /// Name in audit lines of the wire that offers operations with keys of the store: our own, or the transit API.
+    pub(crate) fn own_wire(&self) -> &'static str {
+        if self.service == transit::SERVICE { transit::SERVICE } else { "v1" }
+    }
+
+    /// Protocol of the method in the log.
+    pub(crate) fn protocol(&self) -> &'static str {
+        if self.service == transit::SERVICE { "http" } else { "grpc" }
     }
 
     /// Kind of the method, as Go's gRPC names it.

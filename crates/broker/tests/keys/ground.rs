@@ -40,6 +40,12 @@ impl Backend for Memory {
         files.files.insert(id.into(), bytes.into());
         Ok(())
     }
+
+    fn remove(&self, id: &str) -> io::Result<()> {
+        let mut files = self.0.lock().unwrap();
+        files.writes += 1;
+        files.files.remove(id).map(|_| ()).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
 }
 
 pub(crate) fn store() -> Store {

@@ -4,7 +4,7 @@ use std::fs;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sealway_broker::keys::{KEYS_MAX, Kek, LIST_MAX, State, Store, VERSIONS_MAX, Wrap};
+use sealway_broker::keys::{KEYS_MAX, Kek, LIST_MAX, RuleChange, State, Store, VERSIONS_MAX, Wrap};
 use sealway_broker::operation::{Plain, SignedInput, encrypt, mac, verify_mac};
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{EncryptAlgorithm, MacAlgorithm};
@@ -347,4 +347,48 @@ fn public_keys_are_what_openssl_reads() {
     assert_eq!(key.public_key(1).unwrap().0, 1, "what was signed can still be verified elsewhere");
     assert_eq!(key.public_key(0).unwrap_err().code, Code::FailedPrecondition);
     assert_eq!(key.public_key(2).unwrap_err().code, Code::InvalidArgument);
+}
+
+#[test]
+fn rules_are_kept_over_a_start_and_a_file_with_other_rules_does_not_open() {
+    let disk = Memory::default();
+    let store = Store::over(disk.clone(), kek()).unwrap();
+    store.generate("a", algorithm("aes-256-gcm"), 1).unwrap();
+    store.rotate("a", &[], 2).unwrap();
+    let change = RuleChange { min_decryption: Some(2), is_deletion_allowed: Some(true), ..RuleChange::default() };
+    let key = store.configure("a", change).unwrap();
+    assert_eq!(key.version(1).unwrap_err().code, Code::FailedPrecondition);
+    assert_eq!(key.version(2).unwrap().number(), 2);
+    drop(store);
+    let store = Store::over(disk.clone(), kek()).unwrap();
+    assert_eq!(store.get("a").unwrap().rules(), key.rules());
+    // The last enabled version is now below the minimum.
+    assert_eq!(store.disable("a", 2).unwrap().current().unwrap_err().code, Code::FailedPrecondition);
+    drop(store);
+    let file = String::from_utf8(disk.0.lock().unwrap().files["a"].clone()).unwrap();
+    for (from, to) in [
+        ("\"min_decryption_version\": 2", "\"min_decryption_version\": 1"),
+        ("  \"min_decryption_version\": 2,\n", ""),
+        ("\"deletion_allowed\": true", "\"deletion_allowed\": false"),
+        ("  \"deletion_allowed\": true,\n", ""),
+    ] {
+        assert!(file.contains(from), "{file}");
+        disk.0.lock().unwrap().files.insert("a".into(), file.replacen(from, to, 1).into_bytes());
+        assert!(Store::over(disk.clone(), kek()).is_err(), "{from} as {to}");
+    }
+}
+
+#[test]
+fn a_deleted_key_stays_away_and_one_without_permission_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys");
+    let store = Store::open(&path, kek()).unwrap();
+    let key = store.generate("a", algorithm("ed25519"), 1).unwrap();
+    assert_eq!(store.delete("a").unwrap_err().code, Code::FailedPrecondition);
+    assert_eq!(store.delete("b").unwrap_err().code, Code::NotFound);
+    store.configure("a", RuleChange { is_deletion_allowed: Some(true), ..RuleChange::default() }).unwrap();
+    store.delete("a").unwrap();
+    assert_eq!((store.get("a").unwrap_err().code, store.count()), (Code::NotFound, 0));
+    drop((store, key));
+    assert_eq!(Store::open(&path, kek()).unwrap().count(), 0);
 }

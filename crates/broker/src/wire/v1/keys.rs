@@ -15,16 +15,16 @@ use crate::wire::{Wires, bounds};
 use crate::{Code, Refusal, Result};
 
 fn query<'a>(call: &'a Call, operation: &'static str, key: Option<&'a str>) -> Query<'a> {
-    Query { operation, wire: "v1", key, count: 1, trace: call.trace(), ..Query::default() }
+    Query { operation, wire: call.method.own_wire(), key, count: 1, trace: call.trace(), ..Query::default() }
 }
 
 /// Waits for a turn to generate a key.
-async fn turn(wires: &Wires) -> Result<SemaphorePermit<'_>> {
+pub(in crate::wire) async fn turn(wires: &Wires) -> Result<SemaphorePermit<'_>> {
     wires.making.acquire().await.map_err(|_| Refusal::new(Code::Unavailable, "the broker stops"))
 }
 
 /// Runs an operation on a key of the store, which may not exist yet: the store reports a missing key.
-async fn run<T: Send>(
+pub(in crate::wire) async fn run<T: Send>(
     wires: &Wires,
     call: &Call,
     operation: &'static str,

@@ -25,18 +25,18 @@ use crate::{Refusal, Result};
 /// Lower bound of the throughput of ciphers and MACs, in bytes per µs.
 const BYTES_A_US: u64 = 500;
 
-fn query<'a>(
+pub(super) fn query<'a>(
     call: &'a Call,
     operation: &'static str,
     profile: &'a str,
     key: Option<&'a str>,
     lens: impl IntoIterator<Item = usize>,
 ) -> Query<'a> {
-    Query { key, trace: call.trace(), ..Query::new("v1", operation, profile, lens) }
+    Query { key, trace: call.trace(), ..Query::new(call.method.own_wire(), operation, profile, lens) }
 }
 
 /// Runs an operation under a profile, and describes it. `shape` is the request's fault apart from its profile and key.
-async fn run<T: Send>(
+pub(super) async fn run<T: Send>(
     wires: &Wires,
     call: &Call,
     query: Query<'_>,
@@ -74,7 +74,7 @@ fn descriptor<T>(query: &Query<'_>, outcome: &Outcome<T>) -> Option<Descriptor> 
 }
 
 /// Makes the outcome of outputs under a key, or without one.
-fn outcome<T>(outputs: Outputs<T>, len: impl Fn(&T) -> usize, algorithm: String) -> Outcome<Vec<T>> {
+pub(super) fn outcome<T>(outputs: Outputs<T>, len: impl Fn(&T) -> usize, algorithm: String) -> Outcome<Vec<T>> {
     let bytes_out = outputs.outputs.iter().map(len).sum();
     Outcome { algorithm, key_version: outputs.key_version, ..Outcome::new(outputs.outputs, bytes_out) }
 }
@@ -85,7 +85,7 @@ fn secrets<'a>(inputs: impl IntoIterator<Item = &'a mut Vec<u8>>) -> Vec<Zeroizi
     inputs.into_iter().map(|input| Zeroizing::new(std::mem::take(input))).collect()
 }
 
-fn slices(inputs: &[Zeroizing<Vec<u8>>]) -> Vec<&[u8]> {
+pub(super) fn slices(inputs: &[Zeroizing<Vec<u8>>]) -> Vec<&[u8]> {
     inputs.iter().map(|input| input.as_slice()).collect()
 }
 
@@ -226,7 +226,7 @@ pub(super) fn hash_name(hash: SignatureHash) -> &'static str {
 }
 
 /// Name of a signature algorithm, such as `ecdsa-p384-sha-384`.
-fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
+pub(super) fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
     let hash = hash_name;
     let curve = |curve| match curve {
         Curve::P256 => "p256",
