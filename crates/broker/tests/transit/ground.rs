@@ -25,6 +25,8 @@ const PROFILES: &str = "\
 - {Name: Short, Settings: {CryptoLibrary: native}, API: {EncryptData: {EncryptAlg: aes-gcm, KeySize: 128, TagLength: 96}}}
 - {Name: ChaCha, Settings: {CryptoLibrary: native}, API: {EncryptData: {EncryptAlg: chacha20-poly1305}}}
 - {Name: Ed25519, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ed25519}}}
+- {Name: MlDsa44, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ml-dsa-44}}}
+- {Name: MlDsa87, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ml-dsa-87}}}
 - {Name: P256, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ecdsa, Curve: P-256, HashAlg: sha-256, SignatureFormat: der}}}
 - {Name: P256Raw, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ecdsa, Curve: P-256, HashAlg: sha-256, SignatureFormat: raw}}}
 - {Name: P384, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ecdsa, Curve: P-384, HashAlg: sha-384, SignatureFormat: der}}}

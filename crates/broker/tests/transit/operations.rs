@@ -105,6 +105,21 @@ fn signatures_verify_for_every_type_of_key_and_no_other_input() {
 }
 
 #[test]
+fn a_key_of_ml_dsa_has_the_parameter_set_that_was_asked_for() {
+    let ground = Ground::new();
+    for (set, signature_len) in [("44", 2420), ("87", 4627)] {
+        let created =
+            ground.data(&format!("keys/d{set}"), &json!({ "type": "ml-dsa", "parameter_set": set }).to_string());
+        assert_eq!((&created["type"], &created["parameter_set"]), (&json!("ml-dsa"), &json!(set)));
+        let signed = ground.data(&format!("sign/d{set}"), r#"{"input":"YQ=="}"#);
+        let signature = text(&signed, "signature");
+        assert_eq!(STANDARD.decode(signature.strip_prefix("vault:v1:").unwrap()).unwrap().len(), signature_len);
+        let verify = json!({ "input": "YQ==", "signature": signature }).to_string();
+        assert_eq!(ground.data(&format!("verify/d{set}"), &verify)["valid"], true);
+    }
+}
+
+#[test]
 fn macs_digests_and_random_bytes_have_the_known_values_and_lengths() {
     let ground = Ground::new();
     ground.data("keys/mac", r#"{"type":"hmac","key_size":64}"#);

@@ -66,6 +66,8 @@ const WRONG: &[(&str, &str, u16, &str)] = &[
     ("random/99999999", "", 400, "length: expected 1 to"),
     ("random/seal", "", 400, "bytes: expected a whole number"),
     ("keys/new", r#"{"type":"aes512"}"#, 400, "type: this broker generates"),
+    ("keys/new", r#"{"type":"ml-dsa"}"#, 400, "parameter_set: expected 44, 65 or 87"),
+    ("keys/new", r#"{"type":"ml-dsa","parameter_set":"66"}"#, 400, "parameter_set: expected 44, 65 or 87"),
     ("keys/new", r#"{"type":"hmac","key_size":20}"#, 400, "key_size: expected 32, 48 or 64"),
     ("keys/new", r#"{"derived":true}"#, 400, "derived: this broker has no derived keys"),
     ("keys/new", r#"{"exportable":"true"}"#, 400, "exportable: keys never leave this broker"),

@@ -33,9 +33,13 @@ fn describe(key: &Key) -> Result<Value> {
     }
     let (encrypts, signs) = (
         matches!(kind, Algorithm::Encrypt(_)),
-        matches!(kind, Algorithm::Rsa(_) | Algorithm::Ecdsa(_) | Algorithm::Ed25519 | Algorithm::MlDsa65),
+        matches!(kind, Algorithm::Rsa(_) | Algorithm::Ecdsa(_) | Algorithm::Ed25519 | Algorithm::MlDsa(_)),
     );
-    Ok(json!({
+    let set = match kind {
+        Algorithm::MlDsa(set) => set.name().strip_prefix("ml-dsa-"),
+        _ => None,
+    };
+    let mut described = json!({
         "name": key.id(),
         "type": type_of(kind),
         "keys": versions,
@@ -53,7 +57,11 @@ fn describe(key: &Key) -> Result<Value> {
         "supports_decryption": encrypts,
         "supports_derivation": false,
         "supports_signing": signs,
-    }))
+    });
+    if let Some(set) = set {
+        described["parameter_set"] = set.into();
+    }
+    Ok(described)
 }
 
 fn public(key: &Key, version: u32, created_ms: u64) -> Result<Value> {

@@ -57,8 +57,10 @@ pub(super) fn algorithm(fields: &mut Fields) -> Result<Algorithm> {
             found.map(|(_, mac)| Algorithm::Mac(*mac)).ok_or_else(|| Refusal::invalid(text))
         }
         _ if size != 0 => Err(Refusal::invalid("key_size: only keys of type hmac have one")),
-        "ml-dsa" if set.as_ref().is_some_and(|set| *set.as_str() == *"65") => Ok(Algorithm::MlDsa65),
-        "ml-dsa" => Err(Refusal::invalid("parameter_set: expected 65")),
+        "ml-dsa" => {
+            let set = set.as_ref().and_then(|set| Algorithm::parse(&format!("ml-dsa-{}", set.as_str())));
+            set.ok_or_else(|| Refusal::invalid("parameter_set: expected 44, 65 or 87"))
+        }
         name => {
             let found = TYPES.iter().find(|(known, _)| *known == name);
             found.and_then(|(_, name)| Algorithm::parse(name)).ok_or_else(|| {
@@ -74,7 +76,7 @@ pub(super) fn type_of(algorithm: Algorithm) -> String {
     let own = algorithm.to_string();
     match algorithm {
         Algorithm::Mac(_) => "hmac".to_owned(),
-        Algorithm::MlDsa65 => "ml-dsa".to_owned(),
+        Algorithm::MlDsa(_) => "ml-dsa".to_owned(),
         _ => TYPES.iter().find(|(_, name)| *name == own).map_or(own, |(name, _)| (*name).to_owned()),
     }
 }
@@ -147,7 +149,7 @@ pub(super) fn signature(option: Option<&str>, fields: &mut Fields, key: Algorith
         Algorithm::Ecdsa(curve) if form == Form::Jws => SignAlgorithm::EcdsaRaw(curve, digest),
         Algorithm::Ecdsa(curve) => SignAlgorithm::EcdsaDer(curve, digest),
         Algorithm::Ed25519 => SignAlgorithm::Ed25519,
-        Algorithm::MlDsa65 => SignAlgorithm::MlDsa65,
+        Algorithm::MlDsa(set) => SignAlgorithm::MlDsa(set),
         other => return Err(Refusal::invalid(format!("a key of type {} signs nothing", type_of(other)))),
     };
     Ok((algorithm, form))
