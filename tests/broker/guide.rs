@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
-use sealway_testkit::daemon::root;
+use sealway_testkit::daemon::{free_port, root};
 use sealway_testkit::guide::{self, Block, blocks};
 
 use crate::BINARY;
 
 const GUIDE: &str = include_str!("../../docs/tutorials/broker.md");
 const SWITCH: &str = include_str!("../../docs/guides/replace-crypto-broker.md");
+const TRANSIT: &str = include_str!("../../docs/guides/replace-vault-transit.md");
 const SAMPLE: &str = include_str!("../../deploy/broker/Profiles.yaml");
 
 /// Returns the blocks as one shell script. The last command of a block `refused` must fail, that of `wait` may take a while.
@@ -94,8 +95,22 @@ fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
 }
 
 #[test]
+fn the_move_from_vault_is_done_as_its_guide_says() {
+    let folder = folder_of_ones_own();
+    // The address of the guide may be another program's here.
+    let port = format!("127.0.0.1:{}", free_port().unwrap());
+    let mut blocks = blocks(TRANSIT);
+    for block in &mut blocks {
+        block.text = block.text.replace("127.0.0.1:8200", &port);
+    }
+    run(&blocks, folder.path(), &[]);
+    let audit = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
+    assert!(audit.contains("\"token\":\"billing\"") && !audit.contains("c2FsYXJ5"), "{audit}");
+}
+
+#[test]
 fn everything_that_the_guides_name_exists() {
-    for guide in [GUIDE, SWITCH] {
+    for guide in [GUIDE, SWITCH, TRANSIT] {
         assert_eq!(guide::missing(guide), [""; 0]);
     }
     assert!(root().join("fips/Cargo.toml").is_file());
