@@ -36,7 +36,7 @@ pub const PROBLEMS: &[(&str, u16, &str)] = &[
     ("replayed", 409, "The request was received before."),
     ("clock_skew", 400, "The request's time is too far from the server's."),
     ("suite_required", 409, "Begin anew with another suite."),
-    ("key_retired", 409, "No identity key that the client pinned is live any more."),
+    ("key_retired", 409, "No key that the client pinned or sealed to is live any more."),
     ("unauthenticated", 401, "The client did not prove who it is."),
     ("policy", 403, "The client may not do this."),
     ("wire_disabled", 403, "This wire is not served here."),

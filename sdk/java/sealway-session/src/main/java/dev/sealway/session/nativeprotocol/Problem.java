@@ -29,7 +29,7 @@ public record Problem(String code, int status, Map<String, Object> members) {
             known("replayed", 409, "The request was received before."),
             known("clock_skew", 400, "The request's time is too far from the server's."),
             known("suite_required", 409, "Begin anew with another suite."),
-            known("key_retired", 409, "No identity key that the client pinned is live any more."),
+            known("key_retired", 409, "No key that the client pinned or sealed to is live any more."),
             known("unauthenticated", 401, "The client did not prove who it is."),
             known("policy", 403, "The client may not do this."),
             known("wire_disabled", 403, "This wire is not served here."),
