@@ -454,6 +454,6 @@ fn a_configuration_that_would_open_to_the_wrong_side_is_an_error_that_names_its_
     }
     let dated = config(&service, ", date: required").replacen("file:sessions.redb", "memory:", 1);
     let started = Launch::new(BINARY, &dated).folder(folder.path()).start();
-    let error = format!("{:#}", started.err().expect("a gateway starts that would serve copies after its next start"));
+    let error = format!("{:#}", started.expect_err("a gateway starts that would serve copies after its next start"));
     assert!(error.contains("routes[0].ohttp: role: gateway needs a store"), "{error}");
 }
