@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::watch;
@@ -126,13 +126,31 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Sends a signal to the process.
+    /// Sends a signal to the process. After SIGSTOP, waits until no thread of it runs any more.
     ///
     /// # Errors
     /// If it is gone.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("pid")?;
-        kill_process(pid, signal).with_context(|| format!("{} is gone", self.name))
+        kill_process(pid, signal).with_context(|| format!("{} is gone", self.name))?;
+        let end = Instant::now() + WAIT;
+        while signal == Signal::STOP && !self.is_stopped()? {
+            ensure!(Instant::now() < end, "{} does not stop", self.name);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// True if each of its threads is stopped, or has ended.
+    fn is_stopped(&self) -> anyhow::Result<bool> {
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let Ok(stat) = std::fs::read_to_string(thread?.path().join("stat")) else { continue };
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            if !matches!(state, Some('T' | 'Z')) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the exit status of the process, if it has ended.
