@@ -9,7 +9,8 @@ use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust, TrustStore};
 use sealway_load::plan::{Agree, Assertion, Plan, Protocol, SealedSessions, Stop, Text};
 use sealway_load::record::{Class, Phase};
 use sealway_testkit::daemon::free_port;
-use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
+use sealway_testkit::raw_http::Request;
 use sealway_testkit::upstream::{Upstream, answer};
 use sealway_testkit::wire_client::ORDER;
 
@@ -155,9 +156,18 @@ sessions:
   ttl: {{ wire1_anonymous_sec: 6 }}
   anonymous_paths: [/transaction/purchase]
   anonymous_inits_per_minute: 0
+admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
 "
     );
     Launch::new(BINARY, &config).start().unwrap()
+}
+
+/// Returns the number of sessions that a server has.
+fn sessions(server: &Server) -> u64 {
+    let asked = Request::get("/metrics").header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
+    let text = asked.send(server.admin()).unwrap().text();
+    let found = text.lines().find_map(|line| line.strip_prefix("sealway_sessions ")?.parse().ok());
+    found.unwrap_or_else(|| panic!("the sessions are not in {text}"))
 }
 
 /// A plan in which one worker calls about every 20 ms.
@@ -188,7 +198,11 @@ fn a_session_that_the_service_lost_is_agreed_anew() {
     let port = free_port().unwrap();
     let server = forgetful(port);
     let load = std::thread::spawn(move || run(steady(port, "/session/init", Duration::from_secs(6))));
-    std::thread::sleep(Duration::from_secs(1));
+    // On a busy machine the run takes its time to begin.
+    while sessions(&server) == 0 {
+        assert!(!load.is_finished(), "no session was agreed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     drop(server);
     let _server = forgetful(port);
     let outcome = load.join().unwrap();
