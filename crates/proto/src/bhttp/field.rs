@@ -145,13 +145,14 @@ pub(super) fn content_length(fields: &[Field]) -> Result<Option<u64>, BhttpError
     text.parse().map(Some).map_err(|_| error(Rule::Differs))
 }
 
-/// Joins several `cookie` lines to one (RFC 9113 section 8.2.3).
+/// Joins several `cookie` lines to one (RFC 9113 section 8.2.3). Empty ones add nothing: a blank would stand at the end of the value.
 pub(super) fn join_cookies(fields: &mut Vec<Field>) {
     let is_cookie = |field: &Field| field.name == "cookie";
     if fields.iter().filter(|field| is_cookie(field)).count() < 2 {
         return;
     }
-    let values: Vec<&[u8]> = fields.iter().filter(|field| is_cookie(field)).map(|field| &*field.value).collect();
+    let cookies = fields.iter().filter(|field| is_cookie(field) && !field.value.is_empty());
+    let values: Vec<&[u8]> = cookies.map(|field| &*field.value).collect();
     let joined = values.join(&b"; "[..]);
     fields.retain(|field| !is_cookie(field));
     fields.push(Field { name: "cookie".into(), value: joined });

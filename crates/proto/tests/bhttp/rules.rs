@@ -120,8 +120,8 @@ fn names_and_values_are_checked() {
     for bytes in both(GET, &[], b"", &[(":b", b"1")]) {
         assert_eq!(error(&bytes), (Part::FieldName, Rule::PseudoField), "in trailers");
     }
-    let good: [(&str, &[u8]); 5] =
-        [(":b", b"1"), ("ACCEPT", b"\xfftext\tb"), ("cookie", b"a=1"), ("x", b""), ("Cookie", b"b=2")];
+    let good: [(&str, &[u8]); 6] =
+        [(":b", b"1"), ("ACCEPT", b"\xfftext\tb"), ("cookie", b"a=1"), ("x", b""), ("Cookie", b"b=2"), ("cookie", b"")];
     for bytes in both(GET, &good, b"", &[("T", b"1")]) {
         let message = read_both(&bytes, true).unwrap();
         let fields = [(":b", &b"1"[..]), ("accept", b"\xfftext\tb"), ("x", b""), ("cookie", b"a=1; b=2")];
