@@ -48,15 +48,25 @@ pub struct Token {
     file: PathBuf,
 }
 
-/// Prints a new token, once its hash is in the file.
+/// Longest file of tokens, in bytes: several times that of the most tokens.
+const TOKENS_LEN_MAX: u64 = 1024 * 1024;
+
+/// Prints a new token, once its hash is in the file. A file that would not be read with it is left as it is.
 pub(crate) fn token(command: &Token) -> anyhow::Result<()> {
+    let path = &command.file;
     let (token, entry) = transit::draw(&command.name).map_err(|text| anyhow!("{}: {text}", command.name))?;
-    let open = OpenOptions::new().append(true).create(true).mode(0o600).open(&command.file);
+    let known = if path.exists() { String::from_utf8(read(path, TOKENS_LEN_MAX)?) } else { Ok(String::new()) };
+    let known = known.map_err(|_| anyhow!("{}: it is not UTF-8", path.display()))?;
+    // An editor may have left the last line without its end.
+    let entry = if known.is_empty() || known.ends_with('\n') { entry } else { format!("\n{entry}") };
+    transit::Tokens::parse(&format!("{known}{entry}"), Leniency::Strict)
+        .map_err(|problems| anyhow!("{}:\n{}", path.display(), profile::lines(&problems)))?;
+    let open = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     let write = open.and_then(|mut file| {
         file.write_all(entry.as_bytes())?;
         file.sync_all()
     });
-    write.with_context(|| command.file.display().to_string())?;
+    write.with_context(|| path.display().to_string())?;
     writeln!(out(), "{token}")?;
     Ok(())
 }
@@ -95,4 +105,30 @@ pub(crate) fn read(path: &Path, len_max: u64) -> anyhow::Result<Vec<u8>> {
         bail!("{}: longer than {len_max} bytes", path.display());
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_added_to_a_file_that_is_read_with_it_and_to_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.yaml");
+        let add = |name: &str| token(&Token { name: name.into(), file: file.clone() });
+        let read = || std::fs::read_to_string(&file).unwrap();
+        add("a").unwrap();
+        // As an editor may leave it.
+        std::fs::write(&file, read().trim_end()).unwrap();
+        add("b").unwrap();
+        assert!(transit::Tokens::parse(&read(), Leniency::Strict).is_ok() && read().lines().count() == 2);
+        for (text, expected) in [("- {Token: a}\n", "Sha256: required"), ("a: [\n", "line 2"), ("\u{0}", "line 1")] {
+            std::fs::write(&file, text).unwrap();
+            let error = add("c").unwrap_err().to_string();
+            assert!(error.contains(expected) && error.starts_with(file.to_str().unwrap()), "{error}");
+            assert_eq!(read(), text);
+        }
+        std::fs::write(&file, b"\xff").unwrap();
+        assert!(add("c").unwrap_err().to_string().contains("UTF-8"));
+    }
 }

@@ -4,6 +4,7 @@
 //! The crate does not know sessions, the gateway, or the use of its results.
 #![warn(missing_docs)]
 
+mod accept;
 pub mod audit;
 pub mod benchmark;
 mod call;

@@ -15,8 +15,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use sealway_runtime::listener::{self, BindError};
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::telemetry::PrometheusHandle;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpStream;
+
+use crate::accept;
 
 /// Concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
@@ -24,8 +25,6 @@ const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// Interval of the recorder's upkeep.
 const KEEP: Duration = Duration::from_secs(5);
-/// Pause after a failed accept, as when the process is out of file descriptors.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Function that renders all metrics as text.
 pub(crate) type Render = Arc<dyn Fn() -> String + Send + Sync>;
@@ -34,39 +33,19 @@ pub(crate) type Render = Arc<dyn Fn() -> String + Send + Sync>;
 pub(crate) fn serve(address: SocketAddr, render: Render, shutdown: &Shutdown) -> Result<(), BindError> {
     for listener in listener::bind(&[address], "--metrics")? {
         tracing::info!(address = %listener.local_addr().map_or(address, |bound| bound), "metrics at /metrics");
-        shutdown.spawn(accept(listener, render.clone(), shutdown.clone()));
+        let (render, begun) = (render.clone(), shutdown.clone());
+        let serve = move |stream| {
+            let (render, begun) = (render.clone(), begun.clone());
+            async move {
+                tokio::select! {
+                    _ = tokio::time::timeout(CONNECTION_TIME, answer(stream, render)) => {}
+                    () = begun.begun() => {}
+                }
+            }
+        };
+        shutdown.spawn(accept::each(listener, ("metrics", CONNECTIONS_MAX), shutdown.clone(), serve));
     }
     Ok(())
-}
-
-async fn accept(listener: TcpListener, render: Render, shutdown: Shutdown) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = async {
-            let permit = room.clone().acquire_owned().await;
-            (permit, listener.accept().await)
-        };
-        let (permit, accepted) = tokio::select! {
-            accepted = accepted => accepted,
-            () = shutdown.begun() => return,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (render, begun) = (render.clone(), shutdown.clone());
-                shutdown.spawn(async move {
-                    let _permit = permit;
-                    tokio::select! {
-                        _ = tokio::time::timeout(CONNECTION_TIME, answer(stream, render)) => {}
-                        () = begun.begun() => {}
-                    }
-                });
-            }
-            Err(err) => {
-                tracing::warn!(%err, "accepting a connection to the metrics listener failed");
-                tokio::time::sleep(EXHAUSTED_PAUSE).await;
-            }
-        }
-    }
 }
 
 async fn answer(stream: TcpStream, render: Render) {

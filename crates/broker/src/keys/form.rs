@@ -36,7 +36,7 @@ pub(crate) enum Form {
     #[cfg(not(feature = "fips"))]
     MlDsa(PqdsaKeyPair),
     /// Both halves of an ML-KEM key pair.
-    Kem(KemAlgorithm, Box<(DecapsulationKey, EncapsulationKey)>),
+    Kem(KemAlgorithm, DecapsulationKey, EncapsulationKey),
 }
 
 impl fmt::Debug for Form {
@@ -114,7 +114,7 @@ impl Form {
             Algorithm::MlDsa(set) => PqdsaKeyPair::from_pkcs8(ml_dsa(set), material).ok().map(Form::MlDsa),
             #[cfg(feature = "fips")]
             Algorithm::MlDsa(_) => return Err(no_ml_dsa(algorithm)),
-            Algorithm::Kem(set) => ml_kem::parse(set, material).map(|pair| Form::Kem(set, Box::new(pair))),
+            Algorithm::Kem(set) => ml_kem::parse(set, material).map(|(secret, public)| Form::Kem(set, secret, public)),
         };
         form.ok_or_else(|| Refusal::new(Code::Internal, "key store: the material of a key does not parse"))
     }
@@ -137,7 +137,7 @@ impl Form {
                 let der: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(failed)?;
                 Ok(der.as_ref().to_vec())
             }
-            Form::Kem(set, pair) => ml_kem::spki(*set, &pair.1).map_err(failed),
+            Form::Kem(set, _, public) => ml_kem::spki(*set, public).map_err(failed),
             Form::Cipher(_) | Form::Mac(_) | Form::Secret(_) => {
                 Err(Refusal::invalid("key_id: a secret key has no public half"))
             }

@@ -51,8 +51,8 @@ pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result
         Recipient::Key(key) => {
             key.require(Algorithm::Kem(algorithm))?;
             let version = key.current()?;
-            let Form::Kem(_, pair) = key.form(version)? else { return Err(failed("Encapsulate")) };
-            Ok(outputs_of(version, encapsulated(&pair.1, count)?))
+            let Form::Kem(_, _, public) = key.form(version)? else { return Err(failed("Encapsulate")) };
+            Ok(outputs_of(version, encapsulated(public, count)?))
         }
     }
 }
@@ -76,9 +76,9 @@ pub fn decapsulate(
         return Err(Refusal::invalid(format!("ciphertexts: expected {len} bytes each")));
     }
     let version = key.version(key_version)?;
-    let Form::Kem(_, pair) = key.form(version)? else { return Err(failed("Decapsulate")) };
+    let Form::Kem(_, secret, _) = key.form(version)? else { return Err(failed("Decapsulate")) };
     let one = |ciphertext: &&[u8]| {
-        let shared = pair.0.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
+        let shared = secret.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
         Ok(Zeroizing::new(shared.as_ref().to_vec()))
     };
     Ok(outputs_of(version, ciphertexts.iter().map(one).collect::<Result<_>>()?))

@@ -1,5 +1,9 @@
 //! Requests that are wrong, each with an error that names the field and shows no input.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
 use crate::ground::{Ground, error};
 
 const KEYS: [(&str, &str); 4] = [
@@ -139,4 +143,41 @@ fn wrong_headers_methods_and_lengths_are_rejected() {
     assert_eq!(ground.exchange(&chunks).0, 413);
     let without = "POST /v1/transit/hash HTTP/1.1\r\nHost: b\r\nConnection: close\r\nContent-Length: 99999999\r\n\r\n";
     assert_eq!(ground.exchange(without.as_bytes()).0, 403);
+}
+
+/// Sends a request without `Connection: close`; returns the answer, and whether the connection stays.
+fn is_kept(stream: &mut TcpStream, request: &str) -> (String, bool) {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = vec![0; 4096];
+    let len = stream.read(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer[..len]).into_owned();
+    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let is_kept = stream.read(&mut [0]).is_err();
+    (answer, is_kept)
+}
+
+#[test]
+fn connections_without_a_token_end_behind_their_answer_and_silent_ones_leave_their_places() {
+    let ground = Ground::new();
+    let open = || TcpStream::connect(ground.address).unwrap();
+    let get = |path: &str, token: &str| format!("GET {path} HTTP/1.1\r\nHost: b\r\nX-Vault-Token: {token}\r\n\r\n");
+    for (path, token, status, stays) in [
+        ("/v1/sys/health", "", "200", false),
+        ("/v1/transit/keys/a", "slw.of-nobody-at-all-000000", "403", false),
+        ("/other", &*ground.admin, "404", false),
+        ("/v1/transit/keys/a", &*ground.admin, "404", true),
+    ] {
+        let (answer, is_kept) = is_kept(&mut open(), &get(path, token));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        assert_eq!(is_kept, stays, "{path}: {answer}");
+    }
+    // As many as there are places; the next one is accepted when they have been silent for too long.
+    let begin = Instant::now();
+    let silent: Vec<TcpStream> = (0..256).map(|_| open()).collect();
+    assert_eq!(ground.ask("GET", "/v1/sys/health", &[], b"").0, 200);
+    // A connection that had a request could be idle for 60 s.
+    assert!(begin.elapsed() < Duration::from_secs(45), "{:?}", begin.elapsed());
+    for mut stream in silent {
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "a silent connection stays");
+    }
 }

@@ -1,15 +1,16 @@
 //! The listener of the transit API: HTTP/1.1 on a loopback address, with bounds on connections, headers, bodies and times.
 //!
-//! A request is known by its token before its body is read.
+//! A request is known by its token before its body is read, and a connection is kept for requests with a token alone.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
@@ -18,14 +19,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sealway_runtime::listener::{self, BindError};
 use sealway_runtime::shutdown::Shutdown;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::answer::Answer;
 use super::route::{NoRoute, Route};
 use super::{Fields, Request, Transit, status};
+use crate::accept;
 use crate::call::Call;
 use crate::callers::Peer;
 use crate::service::NO_ROOM;
@@ -34,6 +35,8 @@ use crate::{Code, Refusal, Result};
 
 /// Concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 256;
+/// Time for the headers of a connection's first request.
+const FIRST_TIME: Duration = Duration::from_secs(10);
 /// Time for the headers of a request, which is also the longest idle time of a connection.
 const HEADERS_TIME: Duration = Duration::from_secs(60);
 /// Time for the body of a request.
@@ -45,8 +48,6 @@ const LAST_TIME: Duration = Duration::from_secs(90);
 /// Longest headers, in bytes, and the most headers.
 const HEADERS_LEN_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
-/// Pause after a failed accept, as when the process is out of file descriptors.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves the API until shutdown begins; returns the addresses.
 ///
@@ -59,42 +60,20 @@ pub fn serve(transit: Transit, address: SocketAddr, shutdown: &Shutdown) -> Resu
         let address = listener.local_addr().unwrap_or(address);
         tracing::info!(%address, mount = transit.mount, "transit API");
         addresses.push(address);
-        shutdown.spawn(accept(listener, transit.clone(), shutdown.clone()));
+        let (transit, begun) = (transit.clone(), shutdown.clone());
+        let serve = move |stream| connection(stream, transit.clone(), begun.clone());
+        shutdown.spawn(accept::each(listener, ("transit", CONNECTIONS_MAX), shutdown.clone(), serve));
     }
     Ok(addresses)
-}
-
-async fn accept(listener: TcpListener, transit: Arc<Transit>, shutdown: Shutdown) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = async {
-            let permit = room.clone().acquire_owned().await;
-            (permit, listener.accept().await)
-        };
-        let (permit, accepted) = tokio::select! {
-            accepted = accepted => accepted,
-            () = shutdown.begun() => return,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (transit, begun) = (transit.clone(), shutdown.clone());
-                shutdown.spawn(async move {
-                    let _permit = permit;
-                    connection(stream, transit, begun).await;
-                });
-            }
-            Err(err) => {
-                tracing::warn!(%err, "accepting a connection to the transit API failed");
-                tokio::time::sleep(EXHAUSTED_PAUSE).await;
-            }
-        }
-    }
 }
 
 async fn connection(stream: TcpStream, transit: Arc<Transit>, shutdown: Shutdown) {
     // Answers are short, and their clients wait for them.
     let _ = stream.set_nodelay(true);
+    let is_asked = Arc::<AtomicBool>::default();
+    let asked = is_asked.clone();
     let service = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
         let transit = transit.clone();
         async move { Ok::<_, Infallible>(transit.answer(request).await) }
     });
@@ -105,8 +84,15 @@ async fn connection(stream: TcpStream, transit: Arc<Transit>, shutdown: Shutdown
         .max_buf_size(HEADERS_LEN_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = pin!(serving);
+    let silent = async {
+        tokio::time::sleep(FIRST_TIME).await;
+        if is_asked.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
+        () = silent => return tracing::debug!("a connection to the transit API without a request is closed"),
         () = async { tokio::select! { () = shutdown.begun() => {}, () = tokio::time::sleep(CONNECTION_TIME) => {} } } => {
             serving.as_mut().graceful_shutdown();
             tokio::time::timeout(LAST_TIME, serving).await.unwrap_or(Ok(()))
@@ -121,13 +107,13 @@ impl Transit {
     async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let no_path = || Answer::error(StatusCode::NOT_FOUND, "unsupported path");
-        let Some(path) = head.uri.path().strip_prefix("/v1/") else { return respond(no_path(), None) };
+        let Some(path) = head.uri.path().strip_prefix("/v1/") else { return last(no_path()) };
         let service = &self.wires.service;
         if let Some(answer) = status::public(&head.method, path, &*service.clock) {
-            return respond(answer, None);
+            return last(answer);
         }
         let name = token(&head.headers).and_then(|token| self.tokens.current().name_of(token));
-        let Some(name) = name else { return respond(Answer::denied(), None) };
+        let Some(name) = name else { return last(Answer::denied()) };
         if path == "auth/token/lookup-self" && head.method == http::Method::GET {
             return respond(status::lookup_self(&name), None);
         }
@@ -230,6 +216,13 @@ impl AsRef<[u8]> for AnswerBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// Answers a request without a token, after which the connection ends: only callers with one keep theirs.
+fn last(answer: Answer) -> http::Response<Full<Bytes>> {
+    let mut response = respond(answer, None);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn respond(answer: Answer, call: Option<Arc<Call>>) -> http::Response<Full<Bytes>> {
