@@ -76,10 +76,37 @@ fn canonical_length(headers: &mut HeaderMap) {
 /// Joins the parts of `Cookie` into one (RFC 9113 section 8.2.3): of several fields HTTP/1 services read the first, or each
 /// another.
 fn join_cookies(headers: &mut HeaderMap) {
-    let parts: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
-    if parts.len() > 1
-        && let Ok(joined) = HeaderValue::from_bytes(&parts.join(&b"; "[..]))
-    {
+    if headers.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let parts = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
+    // An empty part would leave a blank at the end of the value, which HTTP/2 forbids (RFC 9113 section 8.2.1).
+    let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&parts.join(&b"; "[..])) {
         headers.insert(COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_cookie_are_one_and_empty_ones_leave_no_blank() {
+        for (parts, joined) in [
+            (&["a=1", "b=2"][..], "a=1; b=2"),
+            (&["a=1", ""], "a=1"),
+            (&["", "b=2", ""], "b=2"),
+            (&["", ""], ""),
+            (&["a=1; "], "a=1; "),
+        ] {
+            let mut headers = HeaderMap::new();
+            for part in parts {
+                headers.append(COOKIE, HeaderValue::from_static(part));
+            }
+            join_cookies(&mut headers);
+            let found: Vec<_> = headers.get_all(COOKIE).iter().collect();
+            assert_eq!(found, [joined], "{parts:?}");
+        }
     }
 }
