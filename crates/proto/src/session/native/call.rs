@@ -333,6 +333,16 @@ enum PendingKeys<'a> {
     Own(Keys),
 }
 
+impl PendingKeys<'_> {
+    fn get(&self) -> &Keys {
+        match self {
+            PendingKeys::OfSession(keys) => keys,
+            #[cfg(feature = "one-shot")]
+            PendingKeys::Own(keys) => keys,
+        }
+    }
+}
+
 impl<'a> PendingAnswer<'a> {
     pub(super) fn new(session: &'a ClientSession, line: RequestLine<'_>, stamp: &str, nonce: &str) -> Self {
         PendingAnswer::under(PendingKeys::OfSession(session.keys()), *session.id(), line, stamp, nonce)
@@ -371,12 +381,7 @@ impl<'a> PendingAnswer<'a> {
         status: u16,
     ) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
         let line = RequestLine { method: &self.method, target: &self.target };
-        let keys = match &self.keys {
-            PendingKeys::OfSession(keys) => keys,
-            #[cfg(feature = "one-shot")]
-            PendingKeys::Own(keys) => keys,
-        };
-        answer_opener(provider, keys, &self.id, (line, &self.nonce), headers, status)
+        answer_opener(provider, self.keys.get(), &self.id, (line, &self.nonce), headers, status)
     }
 }
 
