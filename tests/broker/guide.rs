@@ -97,11 +97,11 @@ fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
 #[test]
 fn the_move_from_vault_is_done_as_its_guide_says() {
     let folder = folder_of_ones_own();
-    // The address of the guide may be another program's here.
-    let port = format!("127.0.0.1:{}", free_port().unwrap());
+    // The ports of the guide may be another program's here.
+    let (api, gateway) = (free_port().unwrap(), free_port().unwrap());
     let mut blocks = blocks(TRANSIT);
     for block in &mut blocks {
-        block.text = block.text.replace("127.0.0.1:8200", &port);
+        block.text = block.text.replace(":8200", &format!(":{api}")).replace(":8202", &format!(":{gateway}"));
     }
     run(&blocks, folder.path(), &[]);
     let audit = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
