@@ -10,11 +10,11 @@ import anyio
 
 from sealway import entropy
 from sealway.crypto.digest import sha256
-from sealway.crypto.p256 import key_id
 from sealway.crypto.suite import DEFAULT_SUITES
 from sealway.server import MemoryStore
 from sealway.session.claim import Admission
 from sealway.session.compat.init import PATHS, parse_init
+from sealway.session.identity import key_id
 from sealway.session.native import message, problem, server
 from sealway.session.native.schedule import s2c_of
 from sealway.wire.encoding import encode_base64, field, number

@@ -172,6 +172,7 @@ class Agreement:
             pinned_key_ids=self._keyring.pinned_ids(),
             authorization=authorization,
             renewed=renewed,
+            signature_algorithms=options.algorithm_names(),
         )
         make = options.proof
         if make is not None and renewed is None:
