@@ -28,8 +28,8 @@ from .clock import Moment, now_ms
 from .options import Options
 from .trust import Keyring
 
-#: The longest answer of an authority, and without a seal, in bytes.
-RESPONSE_MAX: Final = 65_536
+#: The longest answer of an authority, and without a seal, in bytes: a key set, and a problem around it.
+RESPONSE_MAX: Final = 65_536 + 4_096
 
 
 @dataclass(frozen=True, slots=True)
