@@ -356,6 +356,9 @@ def sets(add):
                       "unknown-plus": unknown("ES256+SLH-DSA_128s", b"\4" * 97 + b"\0")}.items():
         ok(f"algorithm-{name}", "A key of an algorithm that nobody knows is in what the root signs, and is never trusted.",
            key_set((key, IDENTITY)), cases=untrusted(key) + trusted(IDENTITY))
+    off = [unknown(alg, flipped(KEYS[alg].public, 64)) for alg in ("ES384", *COMPOSITES)]
+    ok("algorithm-off-curve", "Keys whose point is off the curve may stand in a set, and sign nothing.", key_set((*off, IDENTITY)),
+       cases=trusted(IDENTITY) + untrusted(*off))
     ok("algorithm-unknown-accepted", "Nor is it if the client names that algorithm.", key_set((alien, IDENTITY)),
        algorithms=("SLH-DSA-128s", "ES256"), cases=untrusted(alien) + trusted(IDENTITY))
 
