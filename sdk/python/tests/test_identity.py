@@ -16,6 +16,7 @@ from one_shot_service import Service
 from sealway import SignatureAlgorithm as Algorithm
 from sealway import Suite
 from sealway.crypto.curve import P256, KeyPair
+from sealway.session import identity
 from sealway.session.identity import IdentityKey, Signer, is_public_key, key_id, verify
 from sealway.session.native.server import Identity
 from sealway.wire.encoding import encode_base64
@@ -320,3 +321,21 @@ def test_wrong_algorithms_are_named() -> None:
     for given, message in wrong:
         with pytest.raises(sealway.UsageError, match=message):
             sealway.Options(**{"trust": trust, **given})
+
+
+def test_an_algorithm_that_the_library_lacks_is_an_error_before_the_first_init(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in builds of `cryptography` on an older OpenSSL."""
+    root = sealway.Root(base64(KEYS[Algorithm.ES256_ML_DSA_65]))
+    for part in identity._PARTS[Algorithm.ES256_ML_DSA_65][1:]:
+        monkeypatch.setitem(vars(part), "is_supported", False)
+    assert not identity.accepts(None, KEYS[Algorithm.ML_DSA_65].public, is_pinned=True)
+    for given in ({"trust": root}, {"trust": sealway.FirstUse(), "signature_algorithms": (Algorithm.ML_DSA_65,)}):
+        with pytest.raises(sealway.UsageError, match=r"has no .*ML-DSA-65"):
+            sealway.Options(**given)
+    sealway.Options(trust=sealway.FirstUse(), signature_algorithms=(Algorithm.ML_DSA_87,))
+
+
+def test_algorithms_are_copied_when_they_are_checked() -> None:
+    given = iter((Algorithm.ES256, Algorithm.ES384))
+    options = sealway.Options(trust=sealway.FirstUse(), signature_algorithms=given)  # type: ignore[arg-type]
+    assert options.algorithm_names() == ("ES256", "ES384")

@@ -13,7 +13,7 @@ from ..crypto.suite import DEFAULT_SUITES, Suite, is_supported
 from ..errors import UsageError
 from ..session.claim import WINDOW_MS
 from ..session.compat.init import PATHS, Family
-from ..session.identity import SignatureAlgorithm, accepts, algorithm_of
+from ..session.identity import SignatureAlgorithm, algorithm_of
 from ..wire.identifier import is_client_id
 from .metrics import CallMetrics
 from .timer import TIMEOUTS
@@ -155,28 +155,35 @@ class Options:
             raise UsageError("kems: the cryptography package has none of them; X25519 and P-256 work everywhere")
 
     def _check_algorithms(self) -> None:
-        if self.signature_algorithms is None:
-            return
-        what = "a tuple of 1 or more SignatureAlgorithm, each once, or None"
-        given = check.listed("signature_algorithms", self.signature_algorithms, what)
-        is_listed = bool(given) and all(isinstance(each, SignatureAlgorithm) for each in given)
-        check.wants(
-            is_listed and len(set(given)) == len(given), "signature_algorithms", self.signature_algorithms, what
-        )
-        if self.wire < 3:
-            raise UsageError("signature_algorithms: wires 1 and 2 have no identity keys")
         publics: tuple[bytes | None, ...] = ()
         if isinstance(self.trust, Root):
             publics = (self.trust.public,)
         elif isinstance(self.trust, Pins):
             publics = tuple(self.trust.keys.values())
-        for public in publics:
-            if public is not None and not accepts(given, public, is_pinned=True):
-                named = ", ".join(given)
+        trusted = [algorithm for public in publics if public and (algorithm := algorithm_of(public))]
+        given = self._restriction()
+        for each in (*trusted, *(given or ())):
+            if not each.is_supported:
+                raise UsageError(f"the cryptography package has no {each}: install one with OpenSSL 3.5 or later")
+        for algorithm in trusted:
+            if given is not None and algorithm not in given:
                 raise UsageError(
-                    f"signature_algorithms: {named} do not include {algorithm_of(public)}, the algorithm of a key in "
+                    f"signature_algorithms: {', '.join(given)} do not include {algorithm}, the algorithm of a key in "
                     "trust: add it, or trust another key"
                 )
+        # A copy: what was checked is what is sent.
+        object.__setattr__(self, "signature_algorithms", given)
+
+    def _restriction(self) -> tuple[SignatureAlgorithm, ...] | None:
+        if self.signature_algorithms is None:
+            return None
+        name, what = "signature_algorithms", "a tuple of 1 or more SignatureAlgorithm, each once, or None"
+        given = check.listed(name, self.signature_algorithms, what)
+        is_listed = bool(given) and all(isinstance(each, SignatureAlgorithm) for each in given)
+        check.wants(is_listed and len(set(given)) == len(given), name, self.signature_algorithms, what)
+        if self.wire < 3:
+            raise UsageError("signature_algorithms: wires 1 and 2 have no identity keys")
+        return given
 
     def algorithm_names(self) -> tuple[str, ...] | None:
         """Returns the member `signature_algorithms` of an init; None without a restriction."""

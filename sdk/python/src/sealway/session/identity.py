@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import StrEnum
+from functools import cached_property
 from typing import Final, Protocol
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import mldsa
 
 from ..crypto.curve import P256, P384, Curve, KeyPair
@@ -16,6 +17,8 @@ from ..wire.encoding import field
 #: The longest public key and signature of an algorithm, also of an unknown one.
 PUBLIC_MAX: Final = 8_192
 SIGNATURE_MAX: Final = 8_192
+#: Bytes of a seed of ML-DSA.
+SEED_LEN: Final = 32
 
 
 class SignatureAlgorithm(StrEnum):
@@ -43,6 +46,11 @@ class SignatureAlgorithm(StrEnum):
         """True if a public key begins with an uncompressed point."""
         return isinstance(_PARTS[self][0], Curve)
 
+    @property
+    def is_supported(self) -> bool:
+        """True if `cryptography` has the algorithm; builds on an older OpenSSL have no ML-DSA."""
+        return all(part.is_supported for part in _PARTS[self] if isinstance(part, _Lattice))
+
 
 class _Lattice:
     """ML-DSA of FIPS 204 with an empty context."""
@@ -58,6 +66,15 @@ class _Lattice:
         self.public_len: Final = public_len
         self.signature_len: Final = signature_len
         self._public = public
+
+    @cached_property
+    def is_supported(self) -> bool:
+        """True if the library has the parameter set."""
+        try:
+            self.private.from_seed_bytes(bytes(SEED_LEN))
+        except UnsupportedAlgorithm:
+            return False
+        return True
 
     def is_public(self, data: bytes) -> bool:
         """Returns True for a public key: any bytes of its length are one."""
@@ -111,7 +128,7 @@ def accepts(algorithms: Collection[str] | None, public: bytes, is_pinned: bool) 
     """Returns True if a client that accepts these algorithms may trust the key. None restricts nothing: then ES256 is
     accepted, and any known algorithm of a key that is pinned."""
     algorithm = algorithm_of(public)
-    if algorithm is None:
+    if algorithm is None or not algorithm.is_supported:
         return False
     if algorithms is None:
         return is_pinned or algorithm is SignatureAlgorithm.ES256
