@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sealway import entropy
+from sealway.crypto.curve import KeyPair
 from sealway.crypto.hpke import Kem
-from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import DEFAULT_SUITES, Suite
 from sealway.errors import ProtocolError
@@ -21,6 +21,7 @@ from sealway.session import one_shot
 from sealway.session.claim import WINDOW_MS, Admission, SessionRecord
 from sealway.session.compat import call as compat_call
 from sealway.session.compat import init as compat_init
+from sealway.session.identity import key_id
 from sealway.session.native import call as native_call
 from sealway.session.native import client, message, server
 from sealway.session.native.stream import open_whole

@@ -6,11 +6,14 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+import identity3
 import session3 as s3
 import stream3
-from session3 import Identity, InitAnswer, InitRequest, Keys, Refused, unb64
+from identity3 import Identity
+from session3 import InitAnswer, InitRequest, Keys, Refused, unb64
 
 SUITE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+ALG_NAME = re.compile(r"[A-Za-z0-9_+-]{1,32}")
 KEY_ID = re.compile(r"[0-9a-f]{32}")
 SESSION_ID = re.compile(r"S-[0-9a-f]{32}")
 CLIENT_ID = re.compile(r"[\x20-\x7b\x7d\x7e]{1,256}")
@@ -22,6 +25,7 @@ WINDOW_MAX_MS = 300_000
 # A stamp that was this old when its request left is too old for each server, even for one whose clock is minutes behind.
 STALE_MS = 2 * WINDOW_MAX_MS
 INIT_MAX, PROOF_MAX, SUBJECT_MAX, SEALED_MAX, NESTING_MAX = 16_384, 8_192, 256, 8_192, 127
+SIGNATURE_MAX, PUBLIC_MAX, KEY_SET_MAX = 8_192, 8_192, 65_536
 U32, U64 = 2**32 - 1, 2**64 - 1
 AUTH = ("none", "bearer", "dpop", "certificate")
 
@@ -79,17 +83,21 @@ def short(value, top: int) -> str | None:
     return value if isinstance(value, str) and 1 <= len(value.encode()) <= top else None
 
 
-def base64_bytes(value) -> bytes | None:
+def base64_bytes(value, top: int | None = None) -> bytes | None:
     try:
-        return unb64(value) if isinstance(value, str) and value else None
+        found = unb64(value) if isinstance(value, str) and value else None
     except ValueError:
         return None
+    return found if found is None or top is None or len(found) <= top else None
 
 
-def point_bytes(value) -> bytes | None:
-    """A public key by its form; it may be off the curve."""
-    found = base64_bytes(value)
-    return found if found is not None and len(found) == 65 and found[0] == 4 else None
+def public_key(value, alg: str) -> bytes | None:
+    """An identity key by its form; a point may be off the curve. One of an unknown algorithm has the length of no other."""
+    found = base64_bytes(value, PUBLIC_MAX)
+    named = alg if alg in identity3.PARTS else None
+    if found is None or identity3.alg_of(found) != named:
+        return None
+    return found if named is None or identity3.starts_with_point(alg, found) else None
 
 
 def names(value, form: re.Pattern, least: int, most: int) -> list[str] | None:
@@ -142,13 +150,15 @@ def read_init(data: bytes) -> InitRequest:
         ttl_sec=m.take("ttl_sec", lambda v: whole(v, U32), False),
         proof=m.take("proof", lambda v: short(v, PROOF_MAX), False),
         pinned_key_ids=m.take("pinned_key_ids", lambda v: names(v, KEY_ID, 0, 16), False) or [],
+        signature_algorithms=m.take("signature_algorithms", lambda v: names(v, ALG_NAME, 1, 8), False),
     )
 
 
 def signing_key(request: InitRequest, identities: list[Identity], now_ms: int) -> tuple[Identity, list[Identity]]:
     """The key that signs, and all that are live, the latest first."""
     live = sorted((key for key in identities if key.live(now_ms)), key=lambda key: -key.not_before_ms)
-    fit = [key for key in live if not request.pinned_key_ids or key.id in request.pinned_key_ids]
+    fit = [key for key in live if (not request.pinned_key_ids or key.id in request.pinned_key_ids)
+           and identity3.accepted(key.alg, request.signature_algorithms, key.id in request.pinned_key_ids)]
     if not fit:
         raise Refused("key_retired")
     return fit[0], live
@@ -166,7 +176,7 @@ def accept_init(request: InitRequest, credential: bytes, answer: dict, suites: l
     old_id, exporter = renewed or (None, b"")
     th = s3.sha256(s3.transcript(request, credential, said, old_id))
     made = s3.schedule(th, secret, exporter)
-    return said, s3.sign(signer.scalar, s3.signed(th)), s3.hmac256(made.confirm_key, th), made
+    return said, signer.sign(s3.signed(th)), s3.hmac256(made.confirm_key, th), made
 
 
 # --- Init, the client ---
@@ -189,7 +199,7 @@ def read_init_answer(status: int, data: bytes) -> tuple[InitAnswer, bytes, bytes
         subject=m.take("subject", lambda v: short(v, SUBJECT_MAX), False),
         tenant=m.take("tenant", lambda v: short(v, SUBJECT_MAX), False),
     )
-    return answer, m.take("signature", fixed(64)), m.take("confirm", fixed(32))
+    return answer, m.take("signature", lambda v: base64_bytes(v, SIGNATURE_MAX)), m.take("confirm", fixed(32))
 
 
 def finish_init(request: InitRequest, credential: bytes, keys: s3.ClientKeys, trusted: dict[str, bytes], status: int,
@@ -200,11 +210,13 @@ def finish_init(request: InitRequest, credential: bytes, keys: s3.ClientKeys, tr
         raise Refused("answer_mismatch")
     if s3.chosen_suite(request.suites, answer.suites) != answer.suite:
         raise Refused("suite_downgraded")
-    if answer.key_id not in trusted:
+    public = trusted.get(answer.key_id)
+    if public is None or not identity3.accepted(identity3.alg_of(public), request.signature_algorithms,
+                                                answer.key_id in request.pinned_key_ids):
         raise Refused("key_untrusted")
     old_id, exporter = renewed or (None, b"")
     th = s3.sha256(s3.transcript(request, credential, answer, old_id))
-    if not s3.verify(trusted[answer.key_id], s3.signed(th), signature):
+    if not identity3.verify(public, s3.signed(th), signature):
         raise Refused("signature_invalid")
     made = s3.schedule(th, s3.client_agree(request.suite, answer.share, keys), exporter)
     if not hmac.compare_digest(s3.hmac256(made.confirm_key, th), confirm):
@@ -327,11 +339,13 @@ def open_answer(session: Session, method: str, path: str, request_nonce: str, st
 
 @dataclass(frozen=True)
 class RootKeys:
-    """The keys of a set that the pinned root signed, each with its public key and its times."""
+    """The keys of a set that the pinned root signed, each with its public key and its times; without those of unknown
+    algorithms, which are never trusted."""
 
     issued_ms: int
     expires_ms: int
     keys: dict[str, tuple[bytes, int, int]]
+    algorithms: list[str] | None = None
 
     def live(self, server_time_ms: int, now_ms: int) -> dict[str, bytes]:
         """The keys that may have signed an init's answer with this `server_time_ms`. The client's own clock counts for every
@@ -340,11 +354,14 @@ class RootKeys:
         if latest_ms >= self.expires_ms:
             return {}
         return {id: public for id, (public, not_before_ms, not_after_ms) in self.keys.items()
-                if not_before_ms <= server_time_ms and latest_ms < not_after_ms}
+                if not_before_ms <= server_time_ms and latest_ms < not_after_ms
+                and identity3.accepted(identity3.alg_of(public), self.algorithms, False)}
 
 
-def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | None) -> RootKeys:
-    """What a client that pins `root` takes."""
+def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | None, algorithms: list[str] | None = None) -> RootKeys:
+    """What a client takes that pins `root` and accepts `algorithms`."""
+    if len(data) > KEY_SET_MAX:
+        raise Refused("body_too_large")
     m = Members(data)
     issued, expires = (m.take(name, lambda v: whole(v, U64)) for name in ("issued_ms", "expires_ms"))
     listed = m.take("keys", lambda v: v if isinstance(v, list) and not isinstance(v, _Pairs) and len(v) <= 16 else None)
@@ -357,8 +374,8 @@ def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | N
         for name, value in each:
             part.members.setdefault(name, []).append(value)
         try:
-            part.take("alg", lambda v: v if v == "ES256" else None)
-            keys.append((part.take("key_id", lambda v: text(v, KEY_ID)), part.take("public_key", point_bytes),
+            alg = part.take("alg", lambda v: text(v, ALG_NAME))
+            keys.append((part.take("key_id", lambda v: text(v, KEY_ID)), part.take("public_key", lambda v: public_key(v, alg)),
                          *(part.take(name, lambda v: whole(v, U64)) for name in ("not_before_ms", "not_after_ms"))))
         except Refused as error:
             raise Refused("field_invalid", "keys") from error
@@ -371,13 +388,14 @@ def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | N
         # Else a root's word for one key could be taken for its word for another.
         if id != s3.key_id(public):
             raise Refused("field_invalid", "keys")
-    if root_id != s3.key_id(root):
+    if root_id != s3.key_id(root) or not identity3.accepted(identity3.alg_of(root), algorithms, True):
         raise Refused("key_untrusted")
-    if not s3.verify(root, s3.key_set_message(issued, expires, keys), signature):
+    if not identity3.verify(root, s3.key_set_message(issued, expires, keys), signature):
         raise Refused("signature_invalid")
     if now_ms >= expires or (taken_issued_ms is not None and issued < taken_issued_ms):
         raise Refused("key_untrusted")
-    return RootKeys(issued, expires, {id: (public, begin, end) for id, public, begin, end in keys})
+    known = {id: (public, begin, end) for id, public, begin, end in keys if identity3.alg_of(public)}
+    return RootKeys(issued, expires, known, algorithms)
 
 
 def clock_proven(problem: dict, session: Session, nonce: str, stamp: str) -> bool:

@@ -58,12 +58,13 @@ class Trust:
     pins: list[str]
     root: bytes | None = None
     taken: checks3.RootKeys | None = None
+    algorithms: list[str] | None = None
 
     def keys(self, key_set: bytes) -> dict[str, bytes]:
         """The trusted keys that a key set has. Without a root it is a lookup of pinned ids and proves nothing by itself."""
         if self.root is not None:
             last_ms = None if self.taken is None else self.taken.issued_ms
-            self.taken = checks3.take_key_set(key_set, self.root, int(time.time() * 1000), last_ms)
+            self.taken = checks3.take_key_set(key_set, self.root, int(time.time() * 1000), last_ms, self.algorithms)
             return {id: public for id, (public, _, _) in self.taken.keys.items()}
         listed = [s3.unb64(key["public_key"]) for key in json.loads(key_set)["keys"]]
         return {s3.key_id(public): public for public in listed if s3.key_id(public) in self.pins}
@@ -147,13 +148,14 @@ class Client:
     def init_request(self, suite: str, keys: ClientKeys, **changes) -> InitRequest:
         pins = self.trust.pins if self.trust.root is None else []
         return InitRequest(suite, list(self.suites), s3.client_share(suite, keys), self.client_id, self.ttl_sec, None,
-                           list(pins)).with_(**changes)
+                           list(pins), self.trust.algorithms).with_(**changes)
 
     @staticmethod
     def new_keys() -> ClientKeys:
         order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
         scalar = secrets.randbelow(order - 1) + 1
-        return ClientKeys(scalar.to_bytes(32, "big"), os.urandom(32), os.urandom(64))
+        scalar384 = int.from_bytes(os.urandom(47)) + 1  # below the order of P-384
+        return ClientKeys(scalar.to_bytes(32, "big"), os.urandom(32), os.urandom(64), scalar384.to_bytes(48, "big"))
 
     def send_init(self, body: bytes):
         headers = [("Content-Type", "application/json")]
@@ -288,8 +290,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", required=True, help="the gateway: http://host:port")
     parser.add_argument("--pin", action="append", default=[], help="the id of an identity key; may be repeated")
-    parser.add_argument("--root", help="the public key of a root, base64 of 65 bytes")
-    parser.add_argument("--suite", action="append", default=[], choices=SUITES, help="a suite, the one liked most first")
+    parser.add_argument("--root", help="the public key of a root in base64")
+    parser.add_argument("--algorithm", action="append", help="an algorithm of identity keys that is accepted; may be repeated")
+    parser.add_argument("--suite", action="append", default=[], choices=list(s3.PARTS), help="a suite, the one liked most first")
     parser.add_argument("--client-id", default="python")
     parser.add_argument("--authorization", help="the value of Authorization at an init")
     parser.add_argument("--ttl", type=int)
@@ -306,7 +309,8 @@ def arguments():
 def make(args, **changes) -> Client:
     settings = dict(suites=args.suite or None, client_id=args.client_id, authorization=args.authorization, ttl_sec=args.ttl,
                     cafile=args.cafile)
-    trust = Trust([] if args.root else args.pin, s3.unb64(args.root) if args.root else None)
+    trust = Trust([] if args.root else args.pin, s3.unb64(args.root) if args.root else None,
+                  algorithms=args.algorithm)
     return Client(args.base, trust, **(settings | changes))
 
 

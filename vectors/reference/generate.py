@@ -14,6 +14,7 @@ import calls
 import calls3
 import channel
 import headers3
+import identity_cases3
 import init_faults3
 import inits
 import inits3
@@ -71,7 +72,7 @@ def scenarios() -> dict[str, dict]:
     route_cases.add_all(add)
     mle_cases.add_all(add)
     mle_faults.add_all(add)
-    for part in (inits3, init_faults3, calls3, call_faults3, keys3, headers3, one_shot_cases):
+    for part in (inits3, init_faults3, calls3, call_faults3, keys3, headers3, one_shot_cases, identity_cases3):
         part.add_all(add)
     return found
 

@@ -5,7 +5,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 
-from cryptography.hazmat.primitives.asymmetric import ec, mlkem
+from cryptography.hazmat.primitives.asymmetric import mlkem
 
 import kem
 import session3 as s3
@@ -46,7 +46,7 @@ def group_agree(group: str, private: bytes, peer: bytes) -> bytes:
         if len(peer) != 32:
             raise Refused("public_key_invalid")
         return s3.x25519_agree(private, peer)
-    return s3.p256(private).exchange(ec.ECDH(), s3.p256_point(peer))
+    return s3.agree(s3.P256, private, peer)
 
 
 def first_scalar(stream: bytes) -> bytes:

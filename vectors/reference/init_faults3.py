@@ -2,6 +2,7 @@
 request."""
 
 import json
+from functools import partial
 
 import checks3
 import session3 as s3
@@ -13,35 +14,38 @@ from session3 import Refused, b64
 
 # --- What the client refuses ---
 
+def refused_answer(add, name, comment, code, answer, case=BASE, status=201, trusted=(IDENTITY,)):
+    data = answer if isinstance(answer, bytes) else json.dumps(answer, separators=(",", ":")).encode()
+    keys = {key.id: key.public for key in trusted}
+    try:
+        checks3.finish_init(case.request, case.credential, CLIENT, keys, status, data, case.renewed)
+        raise AssertionError(f"{name} is accepted")
+    except Refused as error:
+        assert error.code == code, f"{name}: {error.code} and not {code}"
+    renewal = case.renewal() or {"old": None}
+    add("init3-refused", f"init3-{name}", comment, renewal | {
+        "authorization": case.authorization, "body": text_or_hex(case.body.encode()), "client": case.client_view(),
+        "trusted_hex": [public.hex() for public in keys.values()], "status": status, "answer": text_or_hex(data),
+        "code": code})
+
+
+def members(case=BASE, **seen):
+    said, signature, confirm, _ = case.answered(**seen)
+    return said.members(signature, confirm)
+
+
 def client_refused(add):
-    def no(name, comment, code, answer, case=BASE, status=201, trusted=(IDENTITY,)):
-        data = answer if isinstance(answer, bytes) else json.dumps(answer, separators=(",", ":")).encode()
-        keys = {key.id: key.public for key in trusted}
-        try:
-            checks3.finish_init(case.request, case.credential, CLIENT, keys, status, data, case.renewed)
-            raise AssertionError(f"{name} is accepted")
-        except Refused as error:
-            assert error.code == code, f"{name}: {error.code} and not {code}"
-        renewal = case.renewal() or {"old": None}
-        add("init3-refused", f"init3-{name}", comment, renewal | {
-            "authorization": case.authorization, "body": text_or_hex(case.body.encode()), "client": case.client_view(),
-            "trusted_hex": [public.hex() for public in keys.values()], "status": status, "answer": text_or_hex(data),
-            "code": code})
-
-    def members(case=BASE, **seen):
-        said, signature, confirm, _ = case.answered(**seen)
-        return said.members(signature, confirm)
-
+    no = partial(refused_answer, add)
     full = Case("P256", ("X25519MLKEM768", "P256"), ("P256", "SecP256r1MLKEM768"), ttl_sec=600, proof="eyJ9.e30.c2ln",
                 pinned=(IDENTITY.id,), authorization=BEARER, auth="bearer", subject="ann", tenant="acme")
-    what_was_sent(no, members, full)
-    what_was_answered(no, members, full)
-    suites_and_keys(no, members, full)
+    what_was_sent(no, full)
+    what_was_answered(no, full)
+    suites_and_keys(no)
     shares(no)
     forms(no, members(full), full)
 
 
-def what_was_sent(no, members, full):
+def what_was_sent(no, full):
     """The request was changed on its way; the server signs what it saw."""
     said = "The server saw another request than the client sent: "
     changes = {"suites-added": dict(suites=[*full.suites, "MLKEM1024"]), "suites-stripped": dict(suites=["P256"]),
@@ -64,7 +68,7 @@ def what_was_sent(no, members, full):
        members(BASE.with_(client_id="a", proof="bc"), request=swapped), BASE.with_(client_id="a", proof="bc"))
 
 
-def what_was_answered(no, members, full):
+def what_was_answered(no, full):
     """The answer was changed after it was signed."""
     good = members(full)
     changes = {"session-id": ("session_id", "S-" + "0" * 32), "suites-added": ("suites", ["P256", "SecP256r1MLKEM768", "x"]),
@@ -92,9 +96,9 @@ def what_was_answered(no, members, full):
     wrong = {"no-label": th, "other-label": b"sealway/3 expired" + th, "twice-hashed": b"sealway/3 signature" + s3.sha256(th)}
     for name, message in wrong.items():
         no(f"signature-{name}", "The trusted key signed another message.", "signature_invalid",
-           said.members(s3.sign(IDENTITY.scalar, message), confirm), full)
+           said.members(IDENTITY.sign(message), confirm), full)
     no("signature-stranger", "Another key than the one that is named signed.", "signature_invalid",
-       said.members(s3.sign(STRANGER.scalar, s3.signed(th)), confirm), full)
+       said.members(STRANGER.sign(s3.signed(th)), confirm), full)
     confirmed = s3.unb64(good["confirm"])
     for name, changed in {"first": bytes([confirmed[0] ^ 1]) + confirmed[1:], "last": confirmed[:-1] + bytes([confirmed[-1] ^ 1]),
                           "zero": bytes(32)}.items():
@@ -117,7 +121,7 @@ def renewed_without_exporter():
     return said.members(signature, s3.hmac256(keys.confirm_key, th))
 
 
-def suites_and_keys(no, members, full):
+def suites_and_keys(no):
     two = BASE.with_(suites=("X25519MLKEM768", "P256"))
     stripped = two.request.with_(suites=["P256"])
     no("suite-downgraded", "Both like X25519MLKEM768 better; the client was led to P256 and finds it in the server's list.",
@@ -179,14 +183,14 @@ def shares(no):
             said = said.with_(share=share)
             th = s3.sha256(s3.transcript(case.request, b"", said))
             no(f"share-{suite}-{name}", "Signed, and the server's share is none.", "public_key_invalid",
-               said.members(s3.sign(IDENTITY.scalar, s3.signed(th)), confirm), case)
+               said.members(IDENTITY.sign(s3.signed(th)), confirm), case)
     case = Case("X25519MLKEM768", ("X25519MLKEM768",))
     said, signature, confirm, _ = case.answered()
     good = said.members(signature, confirm)
     kem_flipped = said.with_(share=bytes([said.share[0] ^ 1]) + said.share[1:])
     th = s3.sha256(s3.transcript(case.request, b"", kem_flipped))
     no("kem-ciphertext-flip", "Signed, and the ciphertext is another: ML-KEM gives some secret, and confirm tells.", "unconfirmed",
-       kem_flipped.members(s3.sign(IDENTITY.scalar, s3.signed(th)), confirm), case)
+       kem_flipped.members(IDENTITY.sign(s3.signed(th)), confirm), case)
     no("answered-kem-ciphertext", "A bit of the ciphertext was changed after it was signed.", "signature_invalid",
        good | {"share": b64(kem_flipped.share)}, case)
 
@@ -209,27 +213,32 @@ def forms(no, good, full):
              "key_ids": {"17": [f"{n:032x}" for n in range(17)], "of-numbers": [1]},
              "subject": {"empty": "", "257": "s" * 257}, "tenant": {"empty": "", "257": "t" * 257},
              "suites": {"text": "P256", "empty": [], "9": [f"s{n}" for n in range(9)]},
-             "signature": {"63": b64(bytes(63)), "der": b64(bytes(70))}, "confirm": {"31": b64(bytes(31))}}
+             "confirm": {"31": b64(bytes(31))}}
     for name, values in wrong.items():
         for what, value in values.items():
             no(f"{name.replace('_', '-')}-{what}", f"{name} is not of its form.", "answer_mismatch", good | {name: value}, full)
+    for name, length in {"63": 63, "der": 70}.items():
+        no(f"signature-{name}", "A signature of a length that the key's algorithm has not.", "signature_invalid",
+           good | {"signature": b64(bytes(length))}, full)
 
 
 # --- What the server refuses ---
 
-def server_refused(add):
-    def no(name, comment, code, body, field=None, case=BASE):
-        data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
-        try:
-            request = checks3.read_init(data)
-            given = dict(session_id="S-" + case.random.hex(), expires_in_sec=3600, server_time_ms=NOW)
-            checks3.accept_init(request, b"", given, list(case.server_suites), list(case.identities), SERVER)
-            raise AssertionError(f"{name} is accepted")
-        except Refused as error:
-            assert (error.code, error.field) == (code, field), f"{name}: {error} and not {code}: {field}"
-        add("init3-request-refused", f"init3-request-{name}", comment, {
-            "body": text_or_hex(data), "now_ms": NOW, "server": case.server_view(), "code": code, "field": field})
+def refused_request(add, name, comment, code, body, field=None, case=BASE):
+    data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
+    try:
+        request = checks3.read_init(data)
+        given = dict(session_id="S-" + case.random.hex(), expires_in_sec=3600, server_time_ms=NOW)
+        checks3.accept_init(request, b"", given, list(case.server_suites), list(case.identities), SERVER)
+        raise AssertionError(f"{name} is accepted")
+    except Refused as error:
+        assert (error.code, error.field) == (code, field), f"{name}: {error} and not {code}: {field}"
+    add("init3-request-refused", f"init3-request-{name}", comment, {
+        "body": text_or_hex(data), "now_ms": NOW, "server": case.server_view(), "code": code, "field": field})
 
+
+def server_refused(add):
+    no = partial(refused_request, add)
     for name, (data, code) in JSON_FAULTS.items():
         field = "suite" if name == "no-members" else None
         no(f"json-{name}", "A body that is not the JSON object it should be.", code, data, field)

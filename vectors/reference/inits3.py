@@ -1,21 +1,23 @@
 """Scenarios of wire 3's init and renewal: what both sides make of them."""
 
 import json
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
 import checks3
 import kem
 import session3 as s3
 from session import NOW, fixed, text_or_hex
-from session3 import ClientKeys, Identity, InitRequest, ServerKeys
+from identity3 import Identity
+from session3 import ClientKeys, InitRequest, ServerKeys
 
 SUITES = ["X25519MLKEM768", "SecP256r1MLKEM768", "P256"]
 SEEDS = fixed("wire 3/kem d") + fixed("wire 3/kem z")
 KEM_PUBLIC, KEM_PRIVATE = kem.keys(SEEDS[:32], SEEDS[32:])
-CLIENT = ClientKeys(fixed("wire 3/client p256"), fixed("wire 3/client x25519"), SEEDS)
-SERVER = ServerKeys(fixed("wire 3/server p256"), fixed("wire 3/server x25519"),
-                    kem.encapsulate(KEM_PUBLIC, fixed("wire 3/kem m")))
+KEM1024_PUBLIC, KEM1024_PRIVATE = kem.keys(SEEDS[:32], SEEDS[32:], 4)
+CLIENT = ClientKeys(fixed("wire 3/client p256"), fixed("wire 3/client x25519"), SEEDS, fixed("wire 3/client p384", 48))
+SERVER = ServerKeys(fixed("wire 3/server p256"), fixed("wire 3/server x25519"), kem.encapsulate(KEM_PUBLIC, fixed("wire 3/kem m")),
+                    fixed("wire 3/server p384", 48), kem.encapsulate(KEM1024_PUBLIC, fixed("wire 3/kem m")))
 DAY = 86_400_000
 IDENTITY = Identity(fixed("wire 3/identity now"), NOW - 2 * DAY, NOW + 30 * DAY)
 NEXT = Identity(fixed("wire 3/identity next"), NOW - DAY, NOW + 60 * DAY)
@@ -28,6 +30,12 @@ OTHER_ID = "0123456789abcdef" * 2
 
 def kinds(suite):
     return s3.PARTS.get(suite, ())
+
+
+def identity_view(key: Identity) -> dict:
+    """A server's identity key; what ES256 has not is absent there."""
+    more = {} if key.alg == "ES256" else {"alg": key.alg, "seed_hex": key.seed.hex(), "public_hex": key.public.hex()}
+    return {"scalar_hex": key.scalar.hex(), "not_before_ms": key.not_before_ms, "not_after_ms": key.not_after_ms} | more
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,8 @@ class Case:
     expires_in_sec: int = 3600
     renewed: tuple[str, bytes] | None = None
     text: str | None = None  # a body that says the same in another way than clients do
+    # Not printed, as in Identity.
+    algorithms: tuple | None = field(default=None, repr=False)
 
     def with_(self, **changes) -> "Case":
         return replace(self, **changes)
@@ -56,7 +66,7 @@ class Case:
     @property
     def request(self) -> InitRequest:
         return InitRequest(self.suite, list(self.suites), s3.client_share(self.suite, CLIENT), self.client_id, self.ttl_sec,
-                           self.proof, list(self.pinned))
+                           self.proof, list(self.pinned), None if self.algorithms is None else list(self.algorithms))
 
     @property
     def body(self) -> str:
@@ -68,7 +78,8 @@ class Case:
 
     @property
     def random(self) -> bytes:
-        return fixed(f"wire 3/session id/{self.with_(text=None)}", 16)
+        unprinted = [*(key.alg for key in self.identities if key.alg != "ES256"), *(self.algorithms or ())]
+        return fixed("/".join((f"wire 3/session id/{self.with_(text=None)}", *unprinted)), 16)
 
     def answered(self, request: InitRequest | None = None, credential: bytes | None = None):
         """What the server makes of it, or of a request that was changed on its way."""
@@ -79,14 +90,18 @@ class Case:
 
     def client_view(self) -> dict:
         parts = kinds(self.suite)
+        expanded = KEM_PRIVATE if "kem" in parts else KEM1024_PRIVATE if "kem1024" in parts else b""
         return {"p256_scalar_hex": CLIENT.p256.hex() if "p256" in parts else "",
                 "x25519_hex": CLIENT.x25519.hex() if "x25519" in parts else "",
-                "kem_private_hex": KEM_PRIVATE.hex() if "kem" in parts else ""}
+                "kem_private_hex": expanded.hex()} | self.p384_view(CLIENT) | (
+                    {"kem_seed_hex": SEEDS.hex()} if "kem1024" in parts else {})
+
+    def p384_view(self, keys) -> dict:
+        """What suites of before have not is absent in them."""
+        return {"p384_scalar_hex": keys.p384.hex()} if "p384" in kinds(self.suite) else {}
 
     def server_view(self) -> dict:
-        return {"suites": list(self.server_suites), "identities": [
-            {"scalar_hex": key.scalar.hex(), "not_before_ms": key.not_before_ms, "not_after_ms": key.not_after_ms}
-            for key in self.identities]}
+        return {"suites": list(self.server_suites), "identities": [identity_view(key) for key in self.identities]}
 
     def renewal(self) -> dict:
         if self.renewed is None:
@@ -100,6 +115,7 @@ class Case:
         text = json.dumps(said.members(signature, confirm), separators=(",", ":"))
         script = s3.transcript(self.request, self.credential, said, self.renewed and self.renewed[0])
         secret, parts = s3.server_agree(self.suite, self.request.share, SERVER)[1], kinds(self.suite)
+        encapsulated = SERVER.kem if "kem" in parts else SERVER.kem1024 if "kem1024" in parts else (b"", b"")
         # Both halves of the reference agree before anybody else is asked to.
         assert checks3.read_init(self.body.encode()) == self.request
         trusted = {said.key_id: next(key.public for key in self.identities if key.id == said.key_id)}
@@ -113,8 +129,7 @@ class Case:
                 "subject": self.subject, "tenant": self.tenant,
                 "p256_scalar_hex": SERVER.p256.hex() if "p256" in parts else "",
                 "x25519_hex": SERVER.x25519.hex() if "x25519" in parts else "",
-                "kem_ciphertext_hex": SERVER.kem[0].hex() if "kem" in parts else "",
-                "kem_secret_hex": SERVER.kem[1].hex() if "kem" in parts else ""},
+                "kem_ciphertext_hex": encapsulated[0].hex(), "kem_secret_hex": encapsulated[1].hex()} | self.p384_view(SERVER),
             "answer": text, "init_hash_hex": s3.init_hash(self.request).hex(), "credential_hex": self.credential.hex(), "transcript_hex": script.hex(),
             "th_hex": s3.sha256(script).hex(), "secret_hex": secret.hex(), "prk_hex": keys.prk.hex(),
             "c2s_hex": keys.c2s.hex(), "s2c_hex": keys.s2c.hex(), "exporter_hex": keys.exporter.hex(),
@@ -140,10 +155,12 @@ def init_view() -> dict:
 RENEWED = Case(renewed=(old_session()[0].session_id, old_session()[2].exporter))
 
 
-def accepted(add):
-    def ok(name, comment, case):
-        add("init3" if case.renewed is None else "renew3", name, comment, case.accepted())
+def accepted_case(add, name, comment, case):
+    add("init3" if case.renewed is None else "renew3", name, comment, case.accepted())
 
+
+def accepted(add):
+    ok = partial(accepted_case, add)
     for suite in SUITES:
         base = Case(suite, (suite,))
         ok(f"init3-{suite}", "A plain init.", base)

@@ -1,9 +1,11 @@
-"""ML-KEM-768, straight from FIPS 203: keys from seeds and ciphertexts from a message, so that nothing is drawn. For
-vectors alone: it is slow, and its time depends on its secrets."""
+"""ML-KEM-768 and ML-KEM-1024, straight from FIPS 203: keys from seeds and ciphertexts from a message, so that nothing is drawn.
+For vectors alone: it is slow, and its time depends on its secrets."""
 
 import hashlib
 
-Q, N, K, ETA, DU, DV = 3329, 256, 3, 2, 10, 4
+Q, N, ETA = 3329, 256, 2
+# By k, which names the parameter set: the bits of a coefficient of u and of v.
+COMPRESSED = {3: (10, 4), 4: (11, 5)}
 
 
 def _reversed(number: int) -> int:
@@ -85,20 +87,20 @@ def _compress(values, bits: int):
     return [((value << bits) + Q // 2) // Q % (1 << bits) for value in values]
 
 
-def _matrix(rho: bytes):
-    return [[_uniform(rho + bytes([j, i])) for j in range(K)] for i in range(K)]
+def _matrix(rho: bytes, k: int):
+    return [[_uniform(rho + bytes([j, i])) for j in range(k)] for i in range(k)]
 
 
-def keys(d: bytes, z: bytes) -> tuple[bytes, bytes]:
+def keys(d: bytes, z: bytes, k: int = 3) -> tuple[bytes, bytes]:
     """Encapsulation and decapsulation key of the two seeds (algorithms 13 and 16)."""
-    rho, sigma = _g(d + bytes([K]))
-    a = _matrix(rho)
-    s = [_ntt(_small(sigma, i)) for i in range(K)]
-    e = [_ntt(_small(sigma, K + i)) for i in range(K)]
+    rho, sigma = _g(d + bytes([k]))
+    a = _matrix(rho, k)
+    s = [_ntt(_small(sigma, i)) for i in range(k)]
+    e = [_ntt(_small(sigma, k + i)) for i in range(k)]
     public = b""
-    for i in range(K):
+    for i in range(k):
         row = e[i]
-        for j in range(K):
+        for j in range(k):
             row = _plus(row, _times(a[i][j], s[j]))
         public += _pack(row, 12)
     public += rho
@@ -107,19 +109,21 @@ def keys(d: bytes, z: bytes) -> tuple[bytes, bytes]:
 
 def encapsulate(public: bytes, message: bytes) -> tuple[bytes, bytes]:
     """Ciphertext and secret of a message (algorithms 14 and 17)."""
+    k = len(public) // 384
+    du, dv = COMPRESSED[k]
     secret, coins = _g(message + hashlib.sha3_256(public).digest())
-    t = [_unpack(public[384 * i:384 * i + 384], 12) for i in range(K)]
-    a = _matrix(public[384 * K:])
-    y = [_ntt(_small(coins, i)) for i in range(K)]
+    t = [_unpack(public[384 * i:384 * i + 384], 12) for i in range(k)]
+    a = _matrix(public[384 * k:], k)
+    y = [_ntt(_small(coins, i)) for i in range(k)]
     ciphertext = b""
-    for i in range(K):
+    for i in range(k):
         column = [0] * N
-        for j in range(K):
+        for j in range(k):
             column = _plus(column, _times(a[j][i], y[j]))
-        ciphertext += _pack(_compress(_plus(_inverse(column), _small(coins, K + i)), DU), DU)
+        ciphertext += _pack(_compress(_plus(_inverse(column), _small(coins, k + i)), du), du)
     inner = [0] * N
-    for i in range(K):
+    for i in range(k):
         inner = _plus(inner, _times(t[i], y[i]))
     bits = [bit * ((Q + 1) // 2) for bit in _unpack(message, 1)]
-    v = _plus(_plus(_inverse(inner), _small(coins, 2 * K)), bits)
-    return ciphertext + _pack(_compress(v, DV), DV), secret
+    v = _plus(_plus(_inverse(inner), _small(coins, 2 * k)), bits)
+    return ciphertext + _pack(_compress(v, dv), dv), secret

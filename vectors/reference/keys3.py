@@ -1,16 +1,18 @@
 """Scenarios of wire 3's key sets, and of the proofs that two problems carry."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import checks3
 import session3 as s3
 from calls3 import CLIENT_VIEW, POST, SESSION, session_view
 from inits3 import DAY, FUTURE, IDENTITY, NEXT, PAST, STRANGER
+from identity3 import Identity
 from session import NOW, fixed, text_or_hex
 from session3 import Refused, b64
 
-ROOT, OTHER_ROOT = fixed("wire 3/root"), fixed("wire 3/another root")
+ROOT, OTHER_ROOT = Identity(fixed("wire 3/root")), Identity(fixed("wire 3/another root"))
 ISSUED, EXPIRES = NOW - DAY, NOW + 7 * DAY
 
 
@@ -19,9 +21,9 @@ def key_set(keys=(IDENTITY, NEXT), issued=ISSUED, expires=EXPIRES, root=ROOT, si
     listed = [(key.id, key.public, key.not_before_ms, key.not_after_ms) for key in keys]
     message = s3.key_set_message(issued, expires, listed) if signed is None else signed
     body = {"issued_ms": issued, "expires_ms": expires, "keys": [
-        {"key_id": id, "alg": "ES256", "public_key": b64(public), "not_before_ms": begin, "not_after_ms": end}
-        for id, public, begin, end in listed],
-        "root_key_id": s3.key_id(s3.p256_public(root)), "root_signature": b64(s3.sign(root, message))}
+        {"key_id": id, "alg": alg, "public_key": b64(public), "not_before_ms": begin, "not_after_ms": end}
+        for (id, public, begin, end), alg in zip(listed, [key.alg for key in keys])],
+        "root_key_id": root.id, "root_signature": b64(root.sign(message))}
     return {name: value for name, value in (body | changes).items() if value is not None}
 
 
@@ -34,25 +36,38 @@ def signers(keys: checks3.RootKeys, cases) -> list[dict]:
     return [one(*case) for case in cases]
 
 
-def take(body, now, taken):
-    return checks3.take_key_set(json.dumps(body).encode(), s3.p256_public(ROOT), now, taken)
+def take(body, now, taken, root=ROOT, algorithms=None):
+    return checks3.take_key_set(json.dumps(body).encode(), root.public, now, taken, algorithms)
 
 
-def given(body, now, taken) -> dict:
-    return {"root_public_hex": s3.p256_public(ROOT).hex(), "now_ms": now, "taken_issued_ms": taken, "body": json.dumps(body)}
+def given(body, now, taken, root=ROOT, algorithms=None) -> dict:
+    """`algorithms` are those that the client accepts, where it restricts them."""
+    restricted = {} if algorithms is None else {"signature_algorithms": list(algorithms)}
+    return {"root_public_hex": root.public.hex(), "now_ms": now, "taken_issued_ms": taken, "body": json.dumps(body)} | restricted
+
+
+def taken_set(add, name, comment, body, now=NOW, taken=None, cases=(), **client):
+    keys = take(body, now, taken, **client)
+    add("key-set3", f"key-set3-{name}", comment, given(body, now, taken, **client) | {
+        "issued_ms": keys.issued_ms,
+        "keys": [{"key_id": id, "public_hex": public.hex()} for id, (public, _, _) in keys.keys.items()],
+        "signers": signers(keys, cases or [(key, now, now, key.id in keys.keys) for key in (IDENTITY, STRANGER)])})
+
+
+def refused_set(add, name, comment, code, body, now=NOW, taken=None, **client):
+    try:
+        take(body, now, taken, **client)
+        raise AssertionError(f"{name} is taken")
+    except Refused as error:
+        assert error.code == code, f"{name}: {error} and not {code}"
+    add("key-set3-refused", f"key-set3-{name}", comment, given(body, now, taken, **client) | {"code": code})
 
 
 def sets(add):
-    def ok(name, comment, body, now=NOW, taken=None, cases=()):
-        keys = take(body, now, taken)
-        add("key-set3", f"key-set3-{name}", comment, given(body, now, taken) | {
-            "issued_ms": keys.issued_ms,
-            "keys": [{"key_id": id, "public_hex": public.hex()} for id, (public, _, _) in keys.keys.items()],
-            "signers": signers(keys, cases or [(key, now, now, key.id in keys.keys) for key in (IDENTITY, STRANGER)])})
-
+    ok = partial(taken_set, add)
     ok("two-keys", "A set, signed by the pinned root.", key_set())
     ok("one-key", "A set of one key.", key_set((IDENTITY,)))
-    many = tuple(s3.Identity(fixed(f"wire 3/key {n}"), NOW, NOW + DAY) for n in range(16))
+    many = tuple(Identity(fixed(f"wire 3/key {n}"), NOW, NOW + DAY) for n in range(16))
     ok("16-keys", "As many keys as there may be.", key_set(many))
     ok("not-live", "Keys that are over, or not yet live, may stand in a set. They sign nothing.", key_set((PAST, IDENTITY, FUTURE)), cases=[
         (PAST, NOW, NOW, False), (IDENTITY, NOW, NOW, True), (FUTURE, NOW, NOW, False)])
@@ -64,7 +79,7 @@ def sets(add):
        key_set(expires=end + DAY), cases=[
         (IDENTITY, end - 1, end - 1, True), (IDENTITY, end, end, False), (IDENTITY, end, NOW, False), (IDENTITY, end - 1, end, False),
         (IDENTITY, NOW, end + 1, False), (NEXT, end, end, True)])
-    stale = s3.Identity(fixed("wire 3/stale"), NOW - 2 * DAY, ISSUED)
+    stale = Identity(fixed("wire 3/stale"), NOW - 2 * DAY, ISSUED)
     ok("over-when-issued", "A key that was over when the set was issued signs nothing, whatever either clock says.", key_set((stale, IDENTITY)),
        cases=[(stale, ISSUED - 1, ISSUED - 1, False), (IDENTITY, ISSUED - 1, ISSUED - 1, True)])
     ok("expires", "A set that was taken is over at its end, by both clocks.", key_set(), cases=[
@@ -73,20 +88,13 @@ def sets(add):
     ok("taken-older", "A later set than the one before.", key_set(), taken=ISSUED - 1)
     ok("last-millisecond", "A set is good until the millisecond before its end.", key_set(), EXPIRES - 1)
     public = NEXT.public[:-1] + bytes([NEXT.public[-1] ^ 1])
-    off = SimpleNamespace(id=s3.key_id(public), public=public, not_before_ms=0, not_after_ms=EXPIRES)
+    off = SimpleNamespace(alg="ES256", id=s3.key_id(public), public=public, not_before_ms=0, not_after_ms=EXPIRES)
     ok("off-curve", "A key off the curve may stand in a set, and signs nothing.", key_set((IDENTITY, off)))
     ok("unknown-members", "Unknown members are passed over.", key_set(note={"a": 1}))
 
 
 def sets_refused(add):
-    def no(name, comment, code, body, now=NOW, taken=None):
-        try:
-            take(body, now, taken)
-            raise AssertionError(f"{name} is taken")
-        except Refused as error:
-            assert error.code == code, f"{name}: {error} and not {code}"
-        add("key-set3-refused", f"key-set3-{name}", comment, given(body, now, taken) | {"code": code})
-
+    no = partial(refused_set, add)
     good, listed = key_set(), key_set()["keys"]
     changed = lambda at, **changes: good | {"keys": [key | changes if n == at else key for n, key in enumerate(listed)]}
     no("issued-changed", "When it was issued was changed after it was signed.", "signature_invalid", good | {"issued_ms": ISSUED + 1})
@@ -103,7 +111,7 @@ def sets_refused(add):
     seen = s3.key_set_message(ISSUED, EXPIRES, [(key.id, key.public, key.not_before_ms, key.not_after_ms) for key in (IDENTITY, NEXT)])
     no("signature-no-label", "Signed without the label.", "signature_invalid", key_set(signed=seen[len(b"sealway/3 keys"):]))
     no("signature-by-key", "An identity key signed in the root's place.", "signature_invalid",
-       good | {"root_signature": b64(s3.sign(IDENTITY.scalar, seen))})
+       good | {"root_signature": b64(IDENTITY.sign(seen))})
     no("other-root", "Another root signed.", "key_untrusted", key_set(root=OTHER_ROOT))
     no("no-root", "A set without a root proves nothing by itself.", "key_untrusted",
        key_set(root_key_id=None, root_signature=None))
@@ -121,7 +129,7 @@ def sets_refused(add):
     hybrid = b"\6" + IDENTITY.public[1:]
     no("key-hybrid", "A key of another form of points.", "field_invalid", changed(0, key_id=s3.key_id(hybrid), public_key=b64(hybrid)))
     no("alg-other", "A key of another kind.", "field_invalid", changed(0, alg="EdDSA"))
-    many = tuple(s3.Identity(fixed(f"wire 3/key {n}"), NOW, NOW + DAY) for n in range(17))
+    many = tuple(Identity(fixed(f"wire 3/key {n}"), NOW, NOW + DAY) for n in range(17))
     no("17-keys", "A key too many.", "field_invalid", key_set(many))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import checks3
 import hpke
+import identity3
 import session3 as s3
 import stream3
 from checks3 import Members, base64_bytes, whole
@@ -190,7 +191,7 @@ def document_key(value):
     return (found, *times)
 
 
-def take_document(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | None):
+def take_document(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | None, algorithms: list[str] | None = None):
     """The keys of a document in their order."""
     if len(data) > DOCUMENT_MAX:
         raise Refused("body_too_large")
@@ -206,12 +207,12 @@ def take_document(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | 
 
     keys = m.take("keys", read)
     root_id = m.take("root_key_id", lambda v: checks3.text(v, checks3.KEY_ID), False)
-    signature = m.take("root_signature", lambda v: found if (found := base64_bytes(v)) and len(found) == 64 else None, False)
+    signature = m.take("root_signature", base64_bytes, False)
     if (root_id is None) != (signature is None):
         raise Refused("field_invalid", "root_key_id" if root_id is None else "root_signature")
-    if root_id != s3.key_id(root):
+    if root_id != s3.key_id(root) or not identity3.accepted(identity3.alg_of(root), algorithms, True):
         raise Refused("key_untrusted")
-    if not s3.verify(root, document_message(issued, expires, keys), signature):
+    if not identity3.verify(root, document_message(issued, expires, keys), signature):
         raise Refused("signature_invalid")
     if now_ms >= expires or (taken_issued_ms is not None and issued < taken_issued_ms):
         raise Refused("key_untrusted")

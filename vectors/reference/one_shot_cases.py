@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 
 import call_faults3
 import calls3
@@ -11,7 +12,7 @@ import one_shot
 import session3 as s3
 import stream3
 from calls3 import FULL, JSON, PURCHASE, SUCCESS
-from keys3 import OTHER_ROOT, ROOT
+from keys3 import OTHER_ROOT, ROOT, given
 from session import HEX_NONCE, NOW, UUID, WINDOW, fixed, text_or_hex
 from session3 import Refused, b64
 
@@ -296,7 +297,7 @@ def document(keys=KEYS, issued=NOW - DAY, expires=NOW + 7 * DAY, root=ROOT, sign
     message = one_shot.document_message(issued, expires, listed) if signed is None else signed
     body = {"issued_ms": issued, "expires_ms": expires, "keys": [
         {"config": b64(config), "not_before_ms": begin, "use_until_ms": until, "not_after_ms": end} for config, begin, until, end in listed],
-        "root_key_id": s3.key_id(s3.p256_public(root)), "root_signature": b64(s3.sign(root, message))}
+        "root_key_id": root.id, "root_signature": b64(root.sign(message))}
     return {name: value for name, value in (body | changes).items() if value is not None}
 
 
@@ -310,29 +311,36 @@ class Listed:
     not_after_ms: int = NOW + 2 * DAY
 
 
-def given(body, now, taken) -> dict:
-    return {"root_public_hex": s3.p256_public(ROOT).hex(), "now_ms": now, "taken_issued_ms": taken, "body": json.dumps(body)}
-
-
-def take(body, now, taken):
-    return one_shot.take_document(json.dumps(body).encode(), s3.p256_public(ROOT), now, taken)
+def take(body, now, taken, root=ROOT, algorithms=None):
+    return one_shot.take_document(json.dumps(body).encode(), root.public, now, taken, algorithms)
 
 
 ALL = [name for name in hpke.KEMS]
 
 
-def documents(add):
-    def ok(name, comment, body, choices, now=NOW, taken=None):
-        issued, keys = take(body, now, taken)
-        for now_ms, kems, kid in choices:
-            assert one_shot.choose(keys, now_ms, kems) == kid, (name, now_ms, kems)
-        known = [one_shot.read_config(config)[1] for config, _, _, _ in keys]
-        add("key-document4", f"key-document4-{name}", comment, given(body, now, taken) | {
-            "issued_ms": issued,
-            "keys": [{"kid": "hpke:" + one_shot.key_name(config), "config_hex": config.hex(), "kem": kem and kem.name}
-                     for (config, _, _, _), kem in zip(keys, known)],
-            "choices": [{"now_ms": now_ms, "kems": kems, "kid": kid} for now_ms, kems, kid in choices]})
+def taken_document(add, name, comment, body, choices, now=NOW, taken=None, **client):
+    issued, keys = take(body, now, taken, **client)
+    for now_ms, kems, kid in choices:
+        assert one_shot.choose(keys, now_ms, kems) == kid, (name, now_ms, kems)
+    known = [one_shot.read_config(config)[1] for config, _, _, _ in keys]
+    add("key-document4", f"key-document4-{name}", comment, given(body, now, taken, **client) | {
+        "issued_ms": issued,
+        "keys": [{"kid": "hpke:" + one_shot.key_name(config), "config_hex": config.hex(), "kem": kem and kem.name}
+                 for (config, _, _, _), kem in zip(keys, known)],
+        "choices": [{"now_ms": now_ms, "kems": kems, "kid": kid} for now_ms, kems, kid in choices]})
 
+
+def refused_document(add, name, comment, code, body, now=NOW, taken=None, **client):
+    try:
+        take(body, now, taken, **client)
+        raise AssertionError(f"{name} is taken")
+    except Refused as error:
+        assert error.code == code, f"{name}: {error} and not {code}"
+    add("key-document4-refused", f"key-document4-{name}", comment, given(body, now, taken, **client) | {"code": code})
+
+
+def documents(add):
+    ok = partial(taken_document, add)
     first = [(NOW, ALL, XWING.kid), (NOW, ["X25519", "P-256"], X25519.kid), (NOW, ["P-256"], P256.kid), (NOW, [], None)]
     ok("four-keys", "The first key in use of a KEM that the client has.", document(), first)
     ok("in-use", "A key is used from its begin to the millisecond before its use ends, not until its end.", document((X25519,)), [
@@ -348,14 +356,7 @@ def documents(add):
 
 
 def documents_refused(add):
-    def no(name, comment, code, body, now=NOW, taken=None):
-        try:
-            take(body, now, taken)
-            raise AssertionError(f"{name} is taken")
-        except Refused as error:
-            assert error.code == code, f"{name}: {error} and not {code}"
-        add("key-document4-refused", f"key-document4-{name}", comment, given(body, now, taken) | {"code": code})
-
+    no = partial(refused_document, add)
     good, listed = document(), document()["keys"]
     changed = lambda at, **changes: good | {"keys": [one | changes if n == at else one for n, one in enumerate(listed)]}
     no("issued-changed", "When it was issued was changed after it was signed.", "signature_invalid", good | {"issued_ms": good["issued_ms"] + 1})

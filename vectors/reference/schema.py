@@ -157,12 +157,14 @@ TYPES |= {
 # What the generic profile is configured with; the others have none.
 OPTIONAL = {"mle-open": {"generic": ref("generic")}, "mle-refused": {"generic": ref("generic")}}
 
-DEFS3, TYPES3 = schema3.of(obj, TEXT, MS, FLAG)
+DEFS3, TYPES3, OPTIONAL3 = schema3.of(obj, obj_with, TEXT, MS, FLAG)
+OPTIONAL |= OPTIONAL3
 DEFS |= DEFS3
 TYPES |= TYPES3
 DEFS4, TYPES4 = schema4.of(obj, TEXT, MS, FLAG, TYPES3)
 DEFS |= DEFS4
 TYPES |= TYPES4
+OPTIONAL |= {name: OPTIONAL3["key-set3"] for name in ("key-document4", "key-document4-refused")}
 
 
 def page(name: str) -> str:

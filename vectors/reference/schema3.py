@@ -3,13 +3,17 @@
 NULL = {"type": "null"}
 
 
-def of(make, text, ms, flag):
-    """Definitions and types, from the parts that schema.py has: `make` is its `obj`."""
+def of(make, make_with, text, ms, flag):
+    """Definitions, types and their optional members, from the parts that schema.py has: `make` and `make_with` are its `obj` and
+    `obj_with`."""
     hexes = lambda length=None: {"type": "string", "pattern": f"^[0-9a-f]{{{2 * length}}}$" if length else "^([0-9a-f]{2})*$"}
     or_null = lambda value: {"oneOf": [value, NULL]}
     many = lambda value: {"type": "array", "items": value}
     ref = lambda name: {"$ref": f"#/$defs/{name}"}
-    sometimes = lambda length: {"type": "string", "pattern": f"^([0-9a-f]{{{2 * length}}})?$"}
+    sometimes = lambda *lengths: {"type": "string", "pattern": "^(" + "|".join(f"[0-9a-f]{{{2 * length}}}" for length in lengths) + ")?$"}
+    # Members of algorithms and suites beyond the first ones: absent where there is nothing to say.
+    p384 = {"p384_scalar_hex": hexes(48)}
+    restricted = {"signature_algorithms": many(text)}
     pairs = ref("headers")
     status = {"type": "integer", "minimum": 200, "maximum": 599}
     session_id = {"type": "string", "pattern": "^S-[0-9a-f]{32}$"}
@@ -22,14 +26,17 @@ def of(make, text, ms, flag):
     defs = {
         "session3": make(id=session_id, wire={"enum": [1, 2, 3]}, client_id=text, prk_hex=hexes(32), c2s_hex=hexes(32),
                          s2c_hex=hexes(32), created_ms=ms, expires_ms=ms),
-        "client_keys": make(p256_scalar_hex=sometimes(32), x25519_hex=sometimes(32), kem_private_hex=sometimes(2400)),
+        "client_keys": make_with(p384 | {"kem_seed_hex": hexes(64)}, p256_scalar_hex=sometimes(32), x25519_hex=sometimes(32),
+                                 kem_private_hex=sometimes(2400, 3168)),
         "client3": make(p256_scalar_hex=hexes(32), body=text, answer=text, trusted_hex=hexes(65)),
         "old_session": make(session_id=session_id, prk_hex=hexes(32), exporter_hex=hexes(32), client=ref("client3")),
-        "identity": make(scalar_hex=hexes(32), not_before_ms=ms, not_after_ms=ms),
-        "server_keys": make(
+        "identity": make_with({"alg": text, "seed_hex": sometimes(32), "public_hex": hexes()}, scalar_hex=sometimes(32, 48),
+                              not_before_ms=ms, not_after_ms=ms),
+        "server_keys": make_with(
+            p384,
             suites=many(text), identities=many(ref("identity")), session_id_random_hex=hexes(16), expires_in_sec=ms, auth=text,
             subject=or_null(text), tenant=or_null(text), p256_scalar_hex=sometimes(32), x25519_hex=sometimes(32),
-            kem_ciphertext_hex=sometimes(1088), kem_secret_hex=sometimes(32)),
+            kem_ciphertext_hex=sometimes(1088, 1568), kem_secret_hex=sometimes(32)),
         "long_bytes": {"oneOf": [make(text=text), make(hex=hexes()), make(repeat=hexes(1), count=ms)],
                        "description": "Bytes: ASCII text, hexadecimal, or one byte so many times."},
         "hashed_bytes": {"oneOf": [make(text=text), make(hex=hexes()), make(sha256_hex=hexes(32), count=ms)],
@@ -38,20 +45,20 @@ def of(make, text, ms, flag):
         "sealed3": make(headers=ref("headers"), body=ref("hashed_bytes")),
     }
     init = dict(authorization=or_null(text), body=ref("bytes"), now_ms=ms, client=or_null(ref("client_keys")),
-                trusted_hex=many(hexes(65)), server=ref("server_keys"), answer=text,
+                trusted_hex=many(hexes()), server=ref("server_keys"), answer=text,
                 init_hash_hex=hexes(32), credential_hex=sometimes(32), transcript_hex=hexes(), th_hex=hexes(32), secret_hex=hexes(), prk_hex=hexes(32),
                 c2s_hex=hexes(32), s2c_hex=hexes(32), exporter_hex=hexes(32), confirm_key_hex=hexes(32))
     message = dict(content_type=or_null(text), stamp=text, nonce=text, inner=ref("inner"), frames=many(ref("long_bytes")),
                    key_hex=hexes(32), iv_hex=hexes(12), commit_hex=hexes(16), context_hex=hexes(32), sealed=ref("sealed3"))
     asked = make(method=text, path=text, nonce=text)
-    key_set = dict(root_public_hex=hexes(65), now_ms=ms, taken_issued_ms=or_null(ms), body=text)
+    key_set = dict(root_public_hex=hexes(), now_ms=ms, taken_issued_ms=or_null(ms), body=text)
     types = {
         "init3": ("An init of wire 3, both sides.", init),
         "renew3": ("A renewal, both sides: body and answer are what is sealed.",
                    dict(old=ref("old_session"), **init)),
         "init3-refused": ("A client refuses an init's answer, or a renewal's.", dict(
             old=or_null(ref("old_session")), authorization=or_null(text),
-            body=ref("bytes"), client=ref("client_keys"), trusted_hex=many(hexes(65)), status=status, answer=ref("bytes"),
+            body=ref("bytes"), client=ref("client_keys"), trusted_hex=many(hexes()), status=status, answer=ref("bytes"),
             code=codes3)),
         "init3-request-refused": ("A server refuses an init.", dict(
             body=ref("bytes"), now_ms=ms, server=make(suites=many(text), identities=many(ref("identity"))), code=codes3,
@@ -66,7 +73,7 @@ def of(make, text, ms, flag):
         "answer3-refused": ("A client refuses a sealed answer.", dict(
             client=ref("client3"), request=asked, status=status, headers=ref("headers"), body=ref("bytes"), code=codes3)),
         "key-set3": ("A client that pins a root takes a key set.", dict(
-            key_set, issued_ms=ms, keys=many(make(key_id=hexes(16), public_hex=hexes(65))),
+            key_set, issued_ms=ms, keys=many(make(key_id=hexes(16), public_hex=hexes())),
             signers=many(make(key_id=hexes(16), server_time_ms=ms, now_ms=ms, trusted=flag)))),
         "key-set3-refused": ("A client that pins a root refuses a key set.", dict(key_set, code=codes3)),
         "headers3": ("The headers of a request that the service behind a server receives.", dict(
@@ -75,4 +82,4 @@ def of(make, text, ms, flag):
             session=ref("session3"), client=ref("client3"), request=make(stamp=text, nonce=text), body=text, proven=flag,
             resends=many(make(method=text, elapsed_ms=ms, again=flag)))),
     }
-    return defs, types
+    return defs, types, {"key-set3": restricted, "key-set3-refused": restricted}

@@ -19,7 +19,7 @@ def of(make, text, ms, flag, types3):
     }
     message = {name: part for name, part in types3["answer3"][1].items() if name not in ("session", "client", "request", "status")}
     answered = dict(kid=kid, s2c_hex=hexes(32), request=types3["answer3"][1]["request"], status=status)
-    document = dict(root_public_hex=hexes(65), now_ms=ms, taken_issued_ms=or_null(ms), body=text)
+    document = dict(root_public_hex=hexes(), now_ms=ms, taken_issued_ms=or_null(ms), body=text)
     types = {
         "request4": ("A request sealed to a key, both ways.", dict(
             key=ref("key4"), psk=or_null(ref("psk4")), randomness_hex=hexes(), kem_secret_hex=hexes(), group_private_hex=hexes(32),

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x25519
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 KEM_KEY, KEM_CIPHERTEXT, KEM_Q = 1184, 1088, 3329
+KEM1024_LENGTH = 1568  # of an encapsulation key, and of a ciphertext
 
 
 class Refused(Exception):
@@ -88,65 +89,58 @@ def expand(prk: bytes, info: bytes | str, length: int = 32) -> bytes:
     return out[:length]
 
 
-# --- P-256 and identity keys ---
+# --- P-256, P-384 and identity keys ---
 
-def p256(scalar: bytes) -> ec.EllipticCurvePrivateKey:
-    return ec.derive_private_key(int.from_bytes(scalar, "big"), ec.SECP256R1())
+P256, P384 = ec.SECP256R1(), ec.SECP384R1()
 
 
-def p256_public(scalar: bytes) -> bytes:
-    key = p256(scalar).public_key()
+def private(curve, scalar: bytes) -> ec.EllipticCurvePrivateKey:
+    return ec.derive_private_key(int.from_bytes(scalar, "big"), curve)
+
+
+def public(curve, scalar: bytes) -> bytes:
+    key = private(curve, scalar).public_key()
     return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
 
 
-def p256_point(data: bytes) -> ec.EllipticCurvePublicKey:
-    """A point of 65 bytes; the library also takes compressed ones, which are refused here."""
-    if len(data) != 65 or data[0] != 4:
+def point(curve, data: bytes) -> ec.EllipticCurvePublicKey:
+    """A point in full; the library also takes compressed ones, which are refused here."""
+    if len(data) != 1 + 2 * (curve.key_size // 8) or data[0] != 4:
         raise Refused("public_key_invalid")
     try:
-        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), data)
+        return ec.EllipticCurvePublicKey.from_encoded_point(curve, data)
     except ValueError as error:
         raise Refused("public_key_invalid") from error
+
+
+def agree(curve, scalar: bytes, peer: bytes) -> bytes:
+    return private(curve, scalar).exchange(ec.ECDH(), point(curve, peer))
+
+
+def p256_public(scalar: bytes) -> bytes:
+    return public(P256, scalar)
 
 
 def key_id(public: bytes) -> str:
     return sha256(public)[:16].hex()
 
 
-def sign(scalar: bytes, message: bytes) -> bytes:
-    """ES256. The random number is RFC 6979's, so that vectors never change; any other is as good."""
-    der = p256(scalar).sign(message, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
-    r, s = decode_dss_signature(der)
-    return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+def sign(scalar: bytes, message: bytes, curve=P256, hash=hashes.SHA256) -> bytes:
+    """ECDSA. The random number is RFC 6979's, so that vectors never change; any other is as good."""
+    der = private(curve, scalar).sign(message, ec.ECDSA(hash(), deterministic_signing=True))
+    return b"".join(part.to_bytes(curve.key_size // 8, "big") for part in decode_dss_signature(der))
 
 
-def verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    if len(signature) != 64:
+def verify(key: bytes, message: bytes, signature: bytes, curve=P256, hash=hashes.SHA256) -> bool:
+    half = curve.key_size // 8
+    if len(signature) != 2 * half:
         return False
-    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    r, s = int.from_bytes(signature[:half], "big"), int.from_bytes(signature[half:], "big")
     try:
-        p256_point(public).verify(encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA256()))
+        point(curve, key).verify(encode_dss_signature(r, s), message, ec.ECDSA(hash()))
     except (InvalidSignature, Refused):
         return False
     return True
-
-
-@dataclass(frozen=True)
-class Identity:
-    scalar: bytes
-    not_before_ms: int
-    not_after_ms: int
-
-    @property
-    def public(self) -> bytes:
-        return p256_public(self.scalar)
-
-    @property
-    def id(self) -> str:
-        return key_id(self.public)
-
-    def live(self, now_ms: int) -> bool:
-        return self.not_before_ms <= now_ms < self.not_after_ms
 
 
 def key_set_message(issued_ms: int, expires_ms: int, keys) -> bytes:
@@ -157,9 +151,12 @@ def key_set_message(issued_ms: int, expires_ms: int, keys) -> bytes:
 
 # --- Suites ---
 
-PARTS = {"X25519MLKEM768": ("kem", "x25519"), "SecP256r1MLKEM768": ("p256", "kem"), "P256": ("p256",)}
-CLIENT_LENGTHS = {"kem": KEM_KEY, "x25519": 32, "p256": 65}
-SERVER_LENGTHS = {"kem": KEM_CIPHERTEXT, "x25519": 32, "p256": 65}
+PARTS = {"X25519MLKEM768": ("kem", "x25519"), "SecP256r1MLKEM768": ("p256", "kem"), "P256": ("p256",),
+         "SecP384r1MLKEM1024": ("p384", "kem1024"), "MLKEM1024": ("kem1024",)}
+CLIENT_LENGTHS = {"kem": KEM_KEY, "x25519": 32, "p256": 65, "p384": 97, "kem1024": KEM1024_LENGTH}
+SERVER_LENGTHS = CLIENT_LENGTHS | {"kem": KEM_CIPHERTEXT}
+CURVES = {"p256": P256, "p384": P384}
+KEMS = {"kem": mlkem.MLKEM768PrivateKey, "kem1024": mlkem.MLKEM1024PrivateKey}
 
 
 @dataclass(frozen=True)
@@ -169,15 +166,18 @@ class ClientKeys:
     p256: bytes
     x25519: bytes
     kem_seeds: bytes
+    p384: bytes
 
 
 @dataclass(frozen=True)
 class ServerKeys:
-    """The server's. `kem` is an encapsulation that was made before: ciphertext and secret."""
+    """The server's. `kem` and `kem1024` are encapsulations that were made before: ciphertext and secret."""
 
     p256: bytes
     x25519: bytes
     kem: tuple[bytes, bytes]
+    p384: bytes
+    kem1024: tuple[bytes, bytes]
 
 
 def split(suite: str, share: bytes, lengths) -> dict[str, bytes]:
@@ -205,7 +205,7 @@ def x25519_agree(private: bytes, peer: bytes) -> bytes:
 
 def kem_key_valid(key: bytes) -> bool:
     """FIPS 203 section 7.2: every coefficient is below q."""
-    packed = key[:1152]
+    packed = key[:-32]
     for at in range(0, len(packed), 3):
         a, b, c = packed[at:at + 3]
         if a + 256 * (b % 16) >= KEM_Q or b // 16 + 16 * c >= KEM_Q:
@@ -214,27 +214,27 @@ def kem_key_valid(key: bytes) -> bool:
 
 
 def client_share(suite: str, keys: ClientKeys) -> bytes:
-    make = {
-        "kem": lambda: mlkem.MLKEM768PrivateKey.from_seed_bytes(keys.kem_seeds).public_key().public_bytes_raw(),
-        "x25519": lambda: x25519_public(keys.x25519),
-        "p256": lambda: p256_public(keys.p256),
-    }
-    return b"".join(make[kind]() for kind in PARTS[suite])
+    def make(kind):
+        if kind in KEMS:
+            return KEMS[kind].from_seed_bytes(keys.kem_seeds).public_key().public_bytes_raw()
+        return x25519_public(keys.x25519) if kind == "x25519" else public(CURVES[kind], getattr(keys, kind))
+
+    return b"".join(make(kind) for kind in PARTS[suite])
 
 
 def server_agree(suite: str, share: bytes, keys: ServerKeys) -> tuple[bytes, bytes]:
     """The server's share and the secret, from a client's share."""
     parts, answer, secret = split(suite, share, CLIENT_LENGTHS), b"", b""
-    if "kem" in parts and not kem_key_valid(parts["kem"]):
+    if any(not kem_key_valid(parts[kind]) for kind in KEMS if kind in parts):
         raise Refused("public_key_invalid")
     for kind in PARTS[suite]:
-        if kind == "kem":
-            answer, secret = answer + keys.kem[0], secret + keys.kem[1]
+        own = getattr(keys, kind)
+        if kind in KEMS:
+            answer, secret = answer + own[0], secret + own[1]
         elif kind == "x25519":
-            answer, secret = answer + x25519_public(keys.x25519), secret + x25519_agree(keys.x25519, parts[kind])
+            answer, secret = answer + x25519_public(own), secret + x25519_agree(own, parts[kind])
         else:
-            shared = p256(keys.p256).exchange(ec.ECDH(), p256_point(parts[kind]))
-            answer, secret = answer + p256_public(keys.p256), secret + shared
+            answer, secret = answer + public(CURVES[kind], own), secret + agree(CURVES[kind], own, parts[kind])
     return answer, secret
 
 
@@ -242,12 +242,12 @@ def client_agree(suite: str, share: bytes, keys: ClientKeys) -> bytes:
     """The secret, from the server's share."""
     parts, secret = split(suite, share, SERVER_LENGTHS), b""
     for kind in PARTS[suite]:
-        if kind == "kem":
-            secret += mlkem.MLKEM768PrivateKey.from_seed_bytes(keys.kem_seeds).decapsulate(parts[kind])
+        if kind in KEMS:
+            secret += KEMS[kind].from_seed_bytes(keys.kem_seeds).decapsulate(parts[kind])
         elif kind == "x25519":
             secret += x25519_agree(keys.x25519, parts[kind])
         else:
-            secret += p256(keys.p256).exchange(ec.ECDH(), p256_point(parts[kind]))
+            secret += agree(CURVES[kind], getattr(keys, kind), parts[kind])
     return secret
 
 
@@ -267,6 +267,7 @@ class InitRequest:
     ttl_sec: int | None = None
     proof: str | None = None
     pinned_key_ids: list[str] = member(default_factory=list)
+    signature_algorithms: list[str] | None = None
 
     def with_(self, **changes) -> "InitRequest":
         return replace(self, **changes)
@@ -279,6 +280,8 @@ class InitRequest:
             out["proof"] = self.proof
         if self.pinned_key_ids:
             out["pinned_key_ids"] = self.pinned_key_ids
+        if self.signature_algorithms is not None:
+            out["signature_algorithms"] = self.signature_algorithms
         return out
 
 
@@ -305,13 +308,17 @@ class InitAnswer:
         return {name: value for name, value in out.items() if value is not None}
 
 
+def algorithms(request: InitRequest) -> bytes:
+    return b"" if request.signature_algorithms is None else fields(request.signature_algorithms)
+
+
 def transcript(request: InitRequest, credential: bytes, answer: InitAnswer, renewed: str | None = None) -> bytes:
     """`credential` is empty or a SHA-256; `renewed` the id of the session that a renewal is about."""
     head = field("sealway/3 init") if renewed is None else field("sealway/3 renew") + field(renewed)
     return (head
             + field(request.suite) + fields(request.suites) + field(request.share) + field(request.client_id)
             + optional(request.ttl_sec) + optional(request.proof) + fields(request.pinned_key_ids)
-            + field(credential)
+            + algorithms(request) + field(credential)
             + field(answer.session_id) + field(answer.suite) + fields(answer.suites) + field(answer.share)
             + number(answer.expires_in_sec) + number(answer.server_time_ms) + field(answer.key_id) + fields(answer.key_ids)
             + field(answer.auth) + optional(answer.subject) + optional(answer.tenant))
@@ -329,7 +336,7 @@ def signed(th: bytes) -> bytes:
 def init_hash(request: InitRequest) -> bytes:
     """What a DPoP proof is bound to; its claim is the base64url of it."""
     return sha256(fields(request.suites) + field(request.suite) + field(request.share) + field(request.client_id)
-                  + optional(request.ttl_sec) + fields(request.pinned_key_ids))
+                  + optional(request.ttl_sec) + fields(request.pinned_key_ids) + algorithms(request))
 
 
 @dataclass(frozen=True)

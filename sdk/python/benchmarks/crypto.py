@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sealway import entropy
-from sealway.crypto.p256 import KeyPair
+from sealway.crypto.curve import KeyPair
 from sealway.crypto.suite import Suite
 from sealway.session.claim import Admission, SessionRecord
 from sealway.session.compat.call import ClientSession

@@ -11,7 +11,7 @@ import anyio.from_thread
 import httpx
 
 import sealway
-from sealway.crypto.p256 import key_id
+from sealway.session.identity import key_id
 from serving import IDENTITY
 
 PIN = key_id(IDENTITY.public)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
 from sealway import entropy
 from sealway.crypto.digest import sha256
-from sealway.crypto.p256 import key_id
 from sealway.crypto.suite import DEFAULT_SUITES
+from sealway.errors import ProtocolError
 from sealway.server import MemoryStore
 from sealway.session.claim import Admission
 from sealway.session.compat.init import PATHS, parse_init
+from sealway.session.identity import Signer, algorithm_of, key_id
 from sealway.session.native import message, problem, server
+from sealway.session.native.key_set import ListedKey, key_set_message
 from sealway.session.native.schedule import s2c_of
 from sealway.wire.encoding import encode_base64, field, number
 from sealway.wire.header import Headers
@@ -25,19 +28,28 @@ from serving import IDENTITY, Seen, now_ms, sealed_application
 Sent = tuple[int, list[tuple[bytes, bytes]], bytes]
 
 
-def key_set() -> bytes:
-    key = {
-        "key_id": key_id(IDENTITY.public),
-        "alg": "ES256",
-        "public_key": encode_base64(IDENTITY.public),
-        "not_before_ms": 0,
-        "not_after_ms": TIME_MS_MAX,
-    }
-    return json.dumps({"issued_ms": 1, "expires_ms": TIME_MS_MAX, "keys": [key]}).encode()
+def key_set(identities: list[server.Identity], root: Signer | None = None) -> bytes:
+    """The set of these keys, which a root may sign."""
+    keys = [ListedKey(each.id, each.signer.public, 0, TIME_MS_MAX) for each in identities]
+    body: dict[str, Any] = {"issued_ms": 1, "expires_ms": TIME_MS_MAX}
+    body["keys"] = [
+        {
+            "key_id": key.key_id,
+            "alg": algorithm_of(key.public),
+            "public_key": encode_base64(key.public),
+            "not_before_ms": key.not_before_ms,
+            "not_after_ms": key.not_after_ms,
+        }
+        for key in keys
+    ]
+    if root is not None:
+        signature = root.sign(key_set_message(1, TIME_MS_MAX, keys))
+        body |= {"root_key_id": key_id(root.public), "root_signature": encode_base64(signature)}
+    return json.dumps(body).encode()
 
 
 class Hostile:
-    """The service. `calls` counts sealed calls that came, `inits` agreements."""
+    """The service. `calls` counts sealed calls that came, `inits` agreements, `key_sets` fetches of the set."""
 
     def __init__(self) -> None:
         self.store, self.seen = MemoryStore(), Seen()
@@ -48,9 +60,13 @@ class Hostile:
     def begin(self) -> None:
         """Forgets what was seen, and behaves."""
         self.mode = ""
-        self.inits = self.calls = 0
+        self.inits = self.calls = self.key_sets = 0
         self.kept: Sent | None = None
         self.suites = list(DEFAULT_SUITES)
+        self.identities = [server.Identity(IDENTITY, 0, TIME_MS_MAX)]
+        self.root: Signer | None = None
+        #: Members of an init that a machine in the middle changes before the service sees them.
+        self.rewritten: dict[str, Any] = {}
         self.skew_ms = 0
         #: Ids of the sessions whose calls came, in their order.
         self.ids: list[str] = []
@@ -62,7 +78,8 @@ class Hostile:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
         if path == "/.well-known/sealway-keys":
-            await reply(send, 200, [], key_set())
+            self.key_sets += 1
+            await reply(send, 200, [], key_set(self.identities, self.root))
         elif path == message.INIT_PATH:
             await self.init_native(scope, receive, send)
         elif path in PATHS.values():
@@ -83,15 +100,17 @@ class Hostile:
             status, body = problem.encode_problem("suite_required", suites=names)
             await reply(send, status, [], body)
             return
-        if request.pinned_key_ids and key_id(IDENTITY.public) not in request.pinned_key_ids:
-            status, body = problem.encode_problem("key_retired", key_set=json.loads(key_set()))
+        credential, stamp_ms = message.credential_of(authorization), now_ms() + self.skew_ms
+        draws, seen = entropy.server_draws(), replace(request, **self.rewritten)
+        try:
+            body, record = server.accept(
+                seen, credential, self.suites, self.identities, draws, stamp_ms, 600, server.Caller()
+            )
+        except ProtocolError as rejected:
+            told = {"key_set": json.loads(key_set(self.identities, self.root))}
+            status, body = problem.encode_problem(rejected.code, **told)
             await reply(send, status, [], body)
             return
-        identity = server.Identity(IDENTITY, 0, 2**53)
-        credential, stamp_ms = message.credential_of(authorization), now_ms() + self.skew_ms
-        body, record = server.accept(
-            request, credential, self.suites, [identity], entropy.server_draws(), stamp_ms, 600, server.Caller()
-        )
         self.store.put(record)
         if self.mode == "init-forged":
             body = body.replace(b'"auth":"none"', b'"auth":"dpop"')

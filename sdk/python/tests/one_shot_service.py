@@ -20,6 +20,7 @@ import hpke as reference_hpke  # type: ignore[import-not-found]
 import one_shot as reference  # type: ignore[import-not-found]
 import session3  # type: ignore[import-not-found]
 import stream3  # type: ignore[import-not-found]
+from identity3 import Identity  # type: ignore[import-not-found]
 
 DAY_MS = 86_400_000
 ROOT = bytes(31) + b"\x09"
@@ -53,6 +54,7 @@ class Service:
     def begin(self) -> None:
         self.mode, self.calls, self.documents, self.skew_ms, self.issued_ms = "", 0, 0, 0, 1
         self.stated_ms: int | None = None
+        self.root = Identity(ROOT)
         self.seen: set[bytes] = set()
         self.accepted = list(self.keys)
         self.listed = list(self.keys)
@@ -69,8 +71,8 @@ class Service:
             "keys": [
                 {"config": session3.b64(config)} | dict(zip(names, times, strict=True)) for config, *times in listed
             ],
-            "root_key_id": session3.key_id(session3.p256_public(ROOT)),
-            "root_signature": session3.b64(session3.sign(ROOT, message)),
+            "root_key_id": self.root.id,
+            "root_signature": session3.b64(self.root.sign(message)),
         }
 
     async def document(self, request: Request) -> Response:

@@ -18,13 +18,14 @@ from starlette.routing import Route as StarletteRoute
 
 from sealway import entropy
 from sealway.asgi import Route, SealedApp
-from sealway.crypto.p256 import KeyPair, key_id
+from sealway.crypto.curve import KeyPair
 from sealway.crypto.suite import Suite
 from sealway.server import MemoryStore
 from sealway.session.claim import Admission
 from sealway.session.compat.call import ClientSession
 from sealway.session.compat.init import PATHS, Family, parse_init
 from sealway.session.compat.init import ClientInit as CompatInit
+from sealway.session.identity import key_id
 from sealway.session.native import server
 from sealway.session.native.client import ClientInit, Session
 from sealway.wire.header import Headers

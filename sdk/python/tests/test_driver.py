@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sealway.crypto.p256 import KeyPair
+from sealway.crypto.curve import KeyPair
 
 DRIVER = Path(__file__).resolve().parents[1] / "driver.py"
 NOW_MS = 1_750_000_000_000

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sealway.client.metrics import parse_server_timing
-from sealway.crypto.p256 import is_point, verify
 from sealway.crypto.suite import PrivateKeys, Suite
 from sealway.errors import ProtocolError
 from sealway.session.compat.call import parse_call
 from sealway.session.compat.init import Family, parse_init
+from sealway.session.identity import SignatureAlgorithm, is_public_key, verify
 from sealway.session.native.call import parse_request, sealed_header
 from sealway.session.native.key_set import parse_key_set
 from sealway.session.native.message import InitAnswer, InitRequest
@@ -128,13 +128,17 @@ def test_base64_has_one_spelling(data: bytes) -> None:
 
 
 @QUICK
-@given(st.binary(max_size=1300))
+@given(st.binary(max_size=1700))
 def test_shares_and_signatures_are_accepted_or_rejected(data: bytes) -> None:
     for suite in Suite:
         with suppress(ProtocolError):
-            PrivateKeys(suite, bytes(31) + b"\1", bytes(31) + b"\1").server_agree(data, lambda key: (b"", b""))
-    is_point(data)
-    assert not verify(data, b"message", bytes(64))
+            keys = PrivateKeys(suite, bytes(31) + b"\1", bytes(31) + b"\1", p384_scalar=bytes(47) + b"\1")
+            keys.server_agree(data, lambda key: (b"", b""))
+    for algorithm in SignatureAlgorithm:
+        public = data[: algorithm.public_len].ljust(algorithm.public_len, b"\4")
+        is_public_key(public)
+        assert not verify(public, b"message", data[: algorithm.signature_len].ljust(algorithm.signature_len, b"\1"))
+        assert not verify(public, b"message", data)
 
 
 @QUICK

@@ -11,7 +11,7 @@ import pytest
 
 import sealway
 from one_shot_service import PSK, ROOT, Service
-from sealway.crypto.p256 import KeyPair
+from sealway.crypto.curve import KeyPair
 from sealway.wire.encoding import encode_base64
 from serving import served
 

@@ -19,7 +19,7 @@ import processes
 import sealway
 from calling import KINDS, calling
 from sealway import entropy
-from sealway.crypto.p256 import KeyPair
+from sealway.crypto.curve import KeyPair
 
 TARGET = "/transaction/purchase"
 PURCHASE = {"schemeCode": "AEF", "amount": 1}

@@ -15,7 +15,7 @@ from sealway import FirstUse, UsageError
 from sealway.client import trust_store
 from sealway.client.trust import Keyring
 from sealway.client.trust_store import FileTrustStore
-from sealway.crypto.p256 import key_id
+from sealway.session.identity import key_id
 from sealway.wire.encoding import encode_base64
 from trust_store_process import pair
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sealway.crypto.p256 import KeyPair
+from sealway.crypto.curve import KeyPair
 from sealway.errors import ProtocolError
 from sealway.exchange.request import PlainRequest
 from sealway.session.claim import Admission

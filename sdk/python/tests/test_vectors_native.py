@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
+from sealway import entropy
 from sealway.crypto.digest import sha256
-from sealway.crypto.p256 import KeyPair, key_id
-from sealway.crypto.suite import KEM_CIPHERTEXT_LEN, PrivateKeys, SeedKemKey, Suite
+from sealway.crypto.suite import KEM_CIPHERTEXT_LEN, MLKEM1024, KemKey, PrivateKeys, SeedKemKey, Suite
 from sealway.errors import ProtocolError
 from sealway.server.headers import unseal_inner
 from sealway.session.claim import Admission, SessionRecord
+from sealway.session.identity import IdentityKey, SignatureAlgorithm, algorithm_of, key_id, verify
 from sealway.session.native import message, problem, schedule
 from sealway.session.native.call import ParsedRequest
 from sealway.session.native.client import ClientInit, Session
 from sealway.session.native.key_set import parse_key_set
 from sealway.session.native.server import Caller, Draws, Identity, accept
 from sealway.session.native.stream import open_whole
-from sealway.wire.encoding import encode_base64
+from sealway.wire.encoding import decode_base64, encode_base64
 from sealway.wire.header import X_SEALED, Headers
 from sealway.wire.inner import encode_inner
 from vectors import (
@@ -39,11 +40,13 @@ from vectors import (
 
 RAN: Counter[str] = Counter()
 RESENDS: Counter[bool] = Counter()
+#: Signatures with ML-DSA that a server made, by their algorithms.
+ALGORITHMS: Counter[SignatureAlgorithm] = Counter()
 
 
 class GivenKem:
-    """A decapsulation key in its expanded form, which the library below does not read, with the one secret that the
-    scenario tells. Of another ciphertext comes another secret, as FIPS 203 has it."""
+    """A decapsulation key of ML-KEM-768 in its expanded form, which the library below does not read, with the one secret
+    that the scenario tells. Of another ciphertext comes another secret, as FIPS 203 has it."""
 
     def __init__(self, expanded: bytes, ciphertext: bytes, secret: bytes) -> None:
         self.public = expanded[1152 : 1152 + 1184]
@@ -56,7 +59,11 @@ class GivenKem:
 
 def client_keys(suite: str, node: Node, ciphertext: bytes = b"", secret: bytes = b"") -> PrivateKeys:
     scalar, x25519, kem = node.hex("p256_scalar_hex"), node.hex("x25519_hex"), node.hex("kem_private_hex")
-    return PrivateKeys(Suite(suite), scalar, x25519, GivenKem(kem, ciphertext, secret) if kem else None)
+    given: KemKey | None = GivenKem(kem, ciphertext, secret) if kem else None
+    if seed := node.optional_hex("kem_seed_hex"):
+        given = SeedKemKey(seed, MLKEM1024)
+        assert given.public == kem[1536 : 1536 + 1568]
+    return PrivateKeys(Suite(suite), scalar, x25519, given, node.optional_hex("p384_scalar_hex"))
 
 
 def client_init(
@@ -70,6 +77,7 @@ def client_init(
         pinned_key_ids=tuple(body.get("pinned_key_ids") or ()),
         authorization=authorization,
         renewed=renewed,
+        signature_algorithms=tuple(body["signature_algorithms"]) if "signature_algorithms" in body else None,
     )
     if body.get("proof") is not None:
         init.prove(body["proof"])
@@ -93,8 +101,33 @@ def session_of(node: Node) -> Session:
     return finish(client_init(keys, body, None, None), 201, node["answer"].encode(), trusted_of([node["trusted_hex"]]))
 
 
-def identities_of(nodes: list[Node]) -> list[Identity]:
-    return [Identity(KeyPair(node.hex("scalar_hex")), node["not_before_ms"], node["not_after_ms"]) for node in nodes]
+class GivenSigner:
+    """A signer of a key of the scenario. ML-DSA is hedged in the library, so the signature is the given one; that which the
+    key makes is verified."""
+
+    def __init__(self, node: Node, answer: bytes | None) -> None:
+        self._key = IdentityKey(
+            SignatureAlgorithm(node.get("alg", "ES256")),
+            node.hex("scalar_hex"),
+            node.optional_hex("seed_hex"),
+        )
+        self.public = self._key.public
+        assert node.optional_hex("public_hex") in (b"", self.public)
+        self._answer = answer
+
+    def sign(self, message: bytes) -> bytes:
+        signature = self._key.sign(message)
+        assert verify(self.public, message, signature)
+        if self._answer is None or "ML-DSA" not in self._key.algorithm:
+            return signature
+        given = decode_base64(json.loads(self._answer)["signature"])
+        assert len(given) == len(signature) and verify(self.public, message, given)
+        ALGORITHMS[self._key.algorithm] += 1
+        return given
+
+
+def identities_of(nodes: list[Node], answer: bytes | None = None) -> list[Identity]:
+    return [Identity(GivenSigner(node, answer), node["not_before_ms"], node["not_after_ms"]) for node in nodes]
 
 
 def renewed_session(node: Node) -> Session:
@@ -131,6 +164,7 @@ def run_agreement(s: Node, renewed: Session | None) -> None:
     who = Caller(server["auth"], server["subject"], server["tenant"])
     draws = Draws(
         server.hex("p256_scalar_hex"),
+        server.optional_hex("p384_scalar_hex"),
         server.hex("x25519_hex"),
         server.hex("session_id_random_hex"),
         lambda key: (ciphertext, kem_secret),
@@ -140,7 +174,7 @@ def run_agreement(s: Node, renewed: Session | None) -> None:
         request,
         credential,
         suites,
-        identities_of(server["identities"]),
+        identities_of(server["identities"], answer),
         draws,
         s["now_ms"],
         server["expires_in_sec"],
@@ -187,7 +221,7 @@ def run_init_refused(s: Node) -> None:
 def run_init_request_refused(s: Node) -> None:
     server, now_ms = s["server"], s["now_ms"]
     suites, identities = [Suite(name) for name in server["suites"]], identities_of(server["identities"])
-    draws = Draws(bytes(31) + b"\1", bytes(32), bytes(16), lambda key: (bytes(1088), bytes(32)))
+    draws = entropy.server_draws()
     with pytest.raises(ProtocolError) as refused:
         request = message.InitRequest.parse(s.bytes("body"))
         accept(request, b"", suites, identities, draws, now_ms, 1800, Caller())
@@ -288,15 +322,17 @@ def run_answer_refused(s: Node) -> None:
 
 
 def run_key_set(s: Node) -> None:
-    found = parse_key_set(s["body"].encode())
-    found.verify(s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"])
+    found, algorithms = parse_key_set(s["body"].encode()), s.names("signature_algorithms")
+    found.verify(s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"], algorithms)
     assert found.issued_ms == s["issued_ms"]
-    assert [(key.key_id, key.public.hex()) for key in found.keys] == [
+    assert [(key.key_id, key.public.hex()) for key in found.keys if algorithm_of(key.public)] == [
         (key["key_id"], key["public_hex"]) for key in s["keys"]
     ]
+    request = message.InitRequest("P256", ("P256",), b"", "tests", signature_algorithms=algorithms)
     for case in s["signers"]:
         public = found.live(case["key_id"], case["server_time_ms"], case["now_ms"])
-        assert (public is not None and public == found.find(case["key_id"])) is case["trusted"], case
+        assert public is None or public == found.find(case["key_id"])
+        assert (public is not None and request.accepts(public)) is case["trusted"], case
 
 
 def run_headers(s: Node) -> None:
@@ -308,7 +344,7 @@ def run_headers(s: Node) -> None:
 def run_key_set_refused(s: Node) -> None:
     with pytest.raises(ProtocolError) as refused:
         root, now_ms, taken_issued_ms = s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"]
-        parse_key_set(s["body"].encode()).verify(root, now_ms, taken_issued_ms)
+        parse_key_set(s["body"].encode()).verify(root, now_ms, taken_issued_ms, s.names("signature_algorithms"))
     assert refused.value.code == s["code"]
 
 
@@ -358,6 +394,7 @@ def test_every_vector_has_its_outcome() -> None:
     assert not failed, "\n".join(failed)
     assert set(RAN) == set(RUN)
     assert all(count >= 4 for count in RAN.values())
+    assert set(ALGORITHMS) == {algorithm for algorithm in SignatureAlgorithm if "ML-DSA" in algorithm}
     assert RESENDS[True] >= 10 and RESENDS[False] >= 10
     counts = ", ".join(f"{kind} {count}" for kind, count in sorted(RAN.items()))
     COUNTED.append(f"vectors/session3: {sum(RAN.values())} ran, none skipped ({counts})")

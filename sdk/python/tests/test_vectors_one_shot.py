@@ -11,8 +11,8 @@ import pytest
 
 from sealway import entropy
 from sealway.crypto import hpke
+from sealway.crypto.curve import KeyPair
 from sealway.crypto.hpke import Draws, Kem
-from sealway.crypto.p256 import KeyPair
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import SeedKemKey, X25519KeyPair
 from sealway.errors import ProtocolError
@@ -97,7 +97,7 @@ def run_answer_refused(s: Node) -> None:
 
 def run_document(s: Node) -> None:
     found = one_shot.parse_document(s["body"].encode())
-    found.verify(s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"])
+    found.verify(s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"], s.names("signature_algorithms"))
     assert found.issued_ms == s["issued_ms"]
     assert [(key.config.kid, key.config.data.hex(), key.config.kem) for key in found.keys] == [
         (key["kid"], key["config_hex"], key["kem"]) for key in s["keys"]
@@ -110,7 +110,7 @@ def run_document(s: Node) -> None:
 def run_document_refused(s: Node) -> None:
     root, now_ms, taken = s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"]
     with pytest.raises(ProtocolError) as refused:
-        one_shot.parse_document(s["body"].encode()).verify(root, now_ms, taken)
+        one_shot.parse_document(s["body"].encode()).verify(root, now_ms, taken, s.names("signature_algorithms"))
     assert refused.value.code == s["code"]
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from sealway import FileTrustStore, FirstUse, Root
 from sealway.client.trust import Keyring
-from sealway.crypto.p256 import KeyPair, key_id
+from sealway.crypto.curve import KeyPair
 from sealway.errors import ProtocolError
+from sealway.session.identity import key_id
 from sealway.session.native.key_set import ListedKey, key_set_message
 from sealway.wire.encoding import encode_base64
 

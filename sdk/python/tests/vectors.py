@@ -40,6 +40,18 @@ class Node:
     def hex(self, name: str) -> bytes:
         return bytes.fromhex(self[name])
 
+    def get(self, name: str, default: Any) -> Any:
+        return self[name] if name in self._value else default
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """A list of names, or None where it is absent."""
+        names = self.get(name, None)
+        return None if names is None else tuple(names)
+
+    def optional_hex(self, name: str) -> bytes:
+        """Bytes that are empty where they are absent."""
+        return bytes.fromhex(self.get(name, ""))
+
     def bytes(self, name: str) -> bytes:
         return to_bytes(self[name])
 

@@ -21,6 +21,7 @@ from .errors import (
     StoreUnavailable,
     UsageError,
 )
+from .session.identity import SignatureAlgorithm
 
 __all__ = [
     "DEFAULT_SUITES",
@@ -43,6 +44,7 @@ __all__ = [
     "RedirectError",
     "Root",
     "SealwayError",
+    "SignatureAlgorithm",
     "StoreFull",
     "StoreUnavailable",
     "Suite",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 
-from cryptography.hazmat.primitives.asymmetric import mlkem
-
+from .crypto.curve import P256, P384, Curve, KeyPair
 from .crypto.hpke import PRIVATE_LEN, Draws, Kem
-from .crypto.p256 import SCALAR_RANDOM_LEN, KeyPair, scalar_of
-from .crypto.suite import KEM_SEED_LEN, X25519_LEN, PrivateKeys, SeedKemKey, Suite
+from .crypto.suite import KEM_SEED_LEN, PARTS, X25519_LEN, MlKem, PrivateKeys, SeedKemKey, Suite, kem_of_key
 from .session.native import server
 
 
@@ -27,34 +25,41 @@ def nonce_random() -> bytes:
     return os.urandom(16)
 
 
+def _scalar(curve: Curve) -> bytes:
+    return curve.scalar_of(os.urandom(curve.scalar_random_len))
+
+
 def key_pair() -> KeyPair:
     """A key pair on P-256."""
-    return KeyPair(scalar_of(os.urandom(SCALAR_RANDOM_LEN)))
+    return KeyPair(_scalar(P256))
 
 
 def private_keys(suite: Suite) -> PrivateKeys:
     """A client's private keys for one init."""
-    if suite is Suite.X25519MLKEM768:
-        return PrivateKeys(suite, x25519_private=os.urandom(X25519_LEN), kem=SeedKemKey(os.urandom(KEM_SEED_LEN)))
-    scalar = scalar_of(os.urandom(SCALAR_RANDOM_LEN))
-    if suite is Suite.P256:
-        return PrivateKeys(suite, scalar)
-    return PrivateKeys(suite, scalar, kem=SeedKemKey(os.urandom(KEM_SEED_LEN)))
+    parts = PARTS[suite]
+    kem = next((SeedKemKey(os.urandom(KEM_SEED_LEN), part) for part in parts if isinstance(part, MlKem)), None)
+    return PrivateKeys(
+        suite,
+        _scalar(P256) if P256 in parts else b"",
+        os.urandom(X25519_LEN),
+        kem,
+        _scalar(P384) if P384 in parts else b"",
+    )
 
 
 def encapsulate(key: bytes) -> tuple[bytes, bytes]:
-    """Ciphertext and secret for an encapsulation key of ML-KEM-768."""
-    secret, ciphertext = mlkem.MLKEM768PublicKey.from_public_bytes(key).encapsulate()
+    """Ciphertext and secret for an encapsulation key of ML-KEM, whose parameter set its length names."""
+    secret, ciphertext = kem_of_key(key).public.from_public_bytes(key).encapsulate()
     return ciphertext, secret
 
 
 def hpke_draws(kem: Kem) -> Draws:
     """Returns the random inputs of one encapsulation."""
     is_p256 = kem in (Kem.P256, Kem.MLKEM768_P256)
-    private = scalar_of(os.urandom(SCALAR_RANDOM_LEN)) if is_p256 else os.urandom(PRIVATE_LEN)
+    private = _scalar(P256) if is_p256 else os.urandom(PRIVATE_LEN)
     return Draws(private, encapsulate)
 
 
 def server_draws() -> server.Draws:
     """Returns the random values of a server for one init."""
-    return server.Draws(scalar_of(os.urandom(SCALAR_RANDOM_LEN)), os.urandom(X25519_LEN), os.urandom(16), encapsulate)
+    return server.Draws(_scalar(P256), _scalar(P384), os.urandom(X25519_LEN), os.urandom(16), encapsulate)

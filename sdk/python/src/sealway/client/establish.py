@@ -28,8 +28,8 @@ from .clock import Moment, now_ms
 from .options import Options
 from .trust import Keyring
 
-#: The longest answer of an authority, and without a seal, in bytes.
-RESPONSE_MAX: Final = 65_536
+#: The longest answer of an authority, and without a seal, in bytes: a key set, and a problem around it.
+RESPONSE_MAX: Final = 65_536 + 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,7 @@ class Agreement:
             pinned_key_ids=self._keyring.pinned_ids(),
             authorization=authorization,
             renewed=renewed,
+            signature_algorithms=options.algorithm_names(),
         )
         make = options.proof
         if make is not None and renewed is None:

@@ -166,7 +166,7 @@ class OneShotKeys:
                 kids = self._trust.kids
                 self._keys = tuple(key for key in found.keys if key.config.kid in kids)
                 return
-            found.verify(self._trust.public, now_ms(), self._issued_ms)
+            found.verify(self._trust.public, now_ms(), self._issued_ms, self._options.algorithm_names())
 
             def newest(kept: dict[str, Any]) -> dict[str, Any]:
                 # Another process may have taken a newer one.

@@ -13,6 +13,7 @@ from ..crypto.suite import DEFAULT_SUITES, Suite, is_supported
 from ..errors import UsageError
 from ..session.claim import WINDOW_MS
 from ..session.compat.init import PATHS, Family
+from ..session.identity import SignatureAlgorithm, algorithm_of
 from ..wire.identifier import is_client_id
 from .metrics import CallMetrics
 from .timer import TIMEOUTS
@@ -75,6 +76,8 @@ class Options:
         ttl_sec: the life of sessions to ask for, in seconds; by default the service's.
         client_id: name of the client, 1 to 256 characters of printable ASCII without a vertical bar. Wire 1 has none.
         suites: suites of wire 3, in order of preference. Those that the `cryptography` package lacks are left out.
+        signature_algorithms: algorithms of identity keys and roots that the client accepts, and no others, on wires 3 and
+            4; the service must sign with one of them. By default ES256, and pinned keys of any algorithm.
         wire: 1, 2 or 3; 4 seals each request to a key of the service, without a session.
         init_path: path of inits: `/session/init`, `/session/init/anon` (wire 1) or `/v1/session/init` (wire 2).
         window_ms: the largest difference between an answer's timestamp and this machine's clock on wires 1 and 2.
@@ -98,6 +101,7 @@ class Options:
     ttl_sec: int | None = None
     client_id: str = "sealway-python"
     suites: tuple[Suite, ...] = DEFAULT_SUITES
+    signature_algorithms: tuple[SignatureAlgorithm, ...] | None = None
     wire: int = 3
     init_path: str = _SESSION
     window_ms: int = WINDOW_MS
@@ -111,6 +115,7 @@ class Options:
     def __post_init__(self) -> None:
         check.wants(self.wire in (1, 2, 3, 4) and not isinstance(self.wire, bool), "wire", self.wire, "1, 2, 3 or 4")
         self._check_trust()
+        self._check_algorithms()
         if self.authority_url is not None:
             origin_of(self.authority_url, "authority_url")
         for name in TIMEOUTS:
@@ -148,6 +153,41 @@ class Options:
         check.wants(all(isinstance(each, Kem) for each in kems), "kems", self.kems, "a tuple of Kem")
         if self.wire == 4 and not self.usable_kems():
             raise UsageError("kems: the cryptography package has none of them; X25519 and P-256 work everywhere")
+
+    def _check_algorithms(self) -> None:
+        publics: tuple[bytes | None, ...] = ()
+        if isinstance(self.trust, Root):
+            publics = (self.trust.public,)
+        elif isinstance(self.trust, Pins):
+            publics = tuple(self.trust.keys.values())
+        trusted = [algorithm for public in publics if public and (algorithm := algorithm_of(public))]
+        given = self._restriction()
+        for each in (*trusted, *(given or ())):
+            if not each.is_supported:
+                raise UsageError(f"the cryptography package has no {each}: install one with OpenSSL 3.5 or later")
+        for algorithm in trusted:
+            if given is not None and algorithm not in given:
+                raise UsageError(
+                    f"signature_algorithms: {', '.join(given)} do not include {algorithm}, the algorithm of a key in "
+                    "trust: add it, or trust another key"
+                )
+        # A copy: what was checked is what is sent.
+        object.__setattr__(self, "signature_algorithms", given)
+
+    def _restriction(self) -> tuple[SignatureAlgorithm, ...] | None:
+        if self.signature_algorithms is None:
+            return None
+        name, what = "signature_algorithms", "a tuple of 1 or more SignatureAlgorithm, each once, or None"
+        given = check.listed(name, self.signature_algorithms, what)
+        is_listed = bool(given) and all(isinstance(each, SignatureAlgorithm) for each in given)
+        check.wants(is_listed and len(set(given)) == len(given), name, self.signature_algorithms, what)
+        if self.wire < 3:
+            raise UsageError("signature_algorithms: wires 1 and 2 have no identity keys")
+        return given
+
+    def algorithm_names(self) -> tuple[str, ...] | None:
+        """Returns the member `signature_algorithms` of an init; None without a restriction."""
+        return None if self.signature_algorithms is None else tuple(each.value for each in self.signature_algorithms)
 
     def usable_kems(self) -> tuple[Kem, ...]:
         """Returns the mechanisms that the client takes."""

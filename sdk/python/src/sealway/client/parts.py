@@ -41,7 +41,7 @@ class Parts:
         self.keyring: Keyring | None = None
         self.keys: OneShotKeys | None = None
         if options.wire == 3 and isinstance(options.trust, (Pins, Root, FirstUse)):
-            self.keyring = Keyring(options.trust, self.authority_origin)
+            self.keyring = Keyring(options.trust, self.authority_origin, options.algorithm_names())
         elif options.wire == 4:
             self.keys = OneShotKeys(options, self.authority_origin)
         self.active: ActiveSession | None = None

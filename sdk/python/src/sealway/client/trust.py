@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any, Final, Never
 
 from .. import check
-from ..crypto.p256 import is_point, key_id
 from ..crypto.secret import Secret
 from ..errors import ProtocolError, UsageError
+from ..session.identity import accepts, is_public_key, key_id
 from ..session.native.key_set import KeySet, parse_key_set
 from ..session.native.message import InitAnswer
 from ..session.one_shot import KEYS_MAX, PSK_LEN, KeyConfig, is_kid, is_psk_id
@@ -27,8 +27,8 @@ def _public_key(text: Any, name: str = "pins") -> bytes:
         public = decode_base64(text)
     except ValueError:
         public = b""
-    if not is_point(public):
-        raise UsageError(f"{name}: give key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes)")
+    if not is_public_key(public):
+        raise UsageError(f"{name}: give key ids (32 hexadecimal digits) or public keys (base64)")
     return public
 
 
@@ -134,8 +134,9 @@ Trust = Pins | Root | FirstUse
 class Keyring:
     """The keys that a client trusts for the service at one origin. Safe to use from several threads."""
 
-    def __init__(self, trust: Trust, origin: str) -> None:
+    def __init__(self, trust: Trust, origin: str, signature_algorithms: tuple[str, ...] | None = None) -> None:
         self._trust = trust
+        self._algorithms = signature_algorithms
         self._origin = origin
         self._lock = threading.Lock()
         self._issued_ms: int | None = None
@@ -165,6 +166,9 @@ class Keyring:
             if isinstance(self._trust, Root):
                 return self._set.live(id, server_time_ms, now_ms) if self._set is not None else None
             return self._keys.get(id)
+
+    def _accepts(self, id: str, public: bytes) -> bool:
+        return accepts(self._algorithms, public, id in self._keys)
 
     def may_learn(self, id: str) -> bool:
         """Returns True if a key set could make this key trusted."""
@@ -200,7 +204,7 @@ class Keyring:
 
     def _take(self, root: Root, found: KeySet, now_ms: int) -> None:
         with self._lock:
-            found.verify(root.public, now_ms, self._issued_ms)
+            found.verify(root.public, now_ms, self._issued_ms, self._algorithms)
 
             def newest(kept: dict[str, Any]) -> dict[str, Any]:
                 # Another process may have taken a newer one.
@@ -235,7 +239,7 @@ class Keyring:
                 for id in answer.key_ids:
                     public = self._keys.get(id) or known.get(id) or (found.find(id) if found else None)
                     # A store with a key off the curve could not be read again.
-                    if public is not None and is_point(public):
+                    if public is not None and is_public_key(public) and self._accepts(id, public):
                         kept[id] = public
                 # A key that is not live any more may come back: it is the service's own, said so under a trusted signature.
                 for id, public in {**self._keys, **known}.items():

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Final
 
 from ..errors import ProtocolError
+from .curve import KeyPair
 from .digest import expand, extract
-from .p256 import KeyPair
 from .suite import KEM_CIPHERTEXT_LEN, KEM_KEY_LEN, Suite, X25519KeyPair, check_kem_key, is_supported
 
 #: HKDF-SHA256 and AES-256-GCM, in a key configuration.

@@ -4,19 +4,19 @@ are those of wire 3."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as member
 from typing import Any, Final
 
 from ..crypto.digest import sha256
 from ..crypto.hpke import SUITE, Draws, Exporter, Kem, encap
-from ..crypto.p256 import SIGNATURE_LEN, key_id, verify
 from ..crypto.secret import Secret
 from ..errors import ProtocolError
 from ..wire.encoding import field, fields, number
 from ..wire.identifier import ANSWER_PREFIX, is_key_id
 from ..wire.members import Members, base64_bytes, text, time_ms
+from .identity import SIGNATURE_MAX, accepts, key_id, verify
 from .native.call import Labels, PendingAnswer, seal_request
 from .native.problem import SAFE_METHODS, is_too_old
 
@@ -120,13 +120,21 @@ class KeyDocument:
         )
         return b"sealway/4 keys" + sha256(number(self.issued_ms) + number(self.expires_ms) + fields(listed))
 
-    def verify(self, root: bytes, now_ms: int, taken_issued_ms: int | None) -> None:
-        """Makes the checks of a client that trusts `root`; `taken_issued_ms` is of the newest document so far.
+    def verify(
+        self,
+        root: bytes,
+        now_ms: int,
+        taken_issued_ms: int | None,
+        signature_algorithms: Collection[str] | None = None,
+    ) -> None:
+        """Makes the checks of a client that trusts `root`; `taken_issued_ms` is of the newest document so far, and
+        `signature_algorithms` are those that the client accepts, None without a restriction.
 
         Raises:
             ProtocolError: `key_untrusted`, `signature_invalid`.
         """
-        if self.root_key_id != key_id(root) or self.root_signature is None:
+        is_named = self.root_key_id == key_id(root) and accepts(signature_algorithms, root, is_pinned=True)
+        if not is_named or self.root_signature is None:
             raise ProtocolError("key_untrusted")
         if not verify(root, self.signed_message(), self.root_signature):
             raise ProtocolError("signature_invalid")
@@ -161,7 +169,7 @@ def parse_document(data: bytes) -> KeyDocument:
 
 def _signature(value: Any) -> bytes | None:
     found = base64_bytes(value)
-    return found if found is not None and len(found) == SIGNATURE_LEN else None
+    return found if found is not None and len(found) <= SIGNATURE_MAX else None
 
 
 def _listed(value: Any) -> tuple[ListedKey, ...] | None:

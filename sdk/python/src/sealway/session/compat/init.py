@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from ...crypto.curve import KeyPair
 from ...crypto.digest import expand, extract
-from ...crypto.p256 import KeyPair
 from ...crypto.secret import Secret
 from ...errors import ProtocolError
 from ...wire.encoding import decode_base64, encode_base64

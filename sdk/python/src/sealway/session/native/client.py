@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...crypto.digest import hmac_sha256, is_equal, sha256
-from ...crypto.p256 import key_id, verify
 from ...crypto.secret import Secret
 from ...crypto.suite import PrivateKeys, choose
 from ...errors import ProtocolError
+from ..identity import key_id, verify
 from .call import PendingAnswer, seal_request
 from .message import InitAnswer, InitRequest, credential_of, signed_message, transcript
 from .schedule import c2s_of, confirm_key_of, exporter_of, prk_of, s2c_of
@@ -111,12 +111,20 @@ class ClientInit:
         pinned_key_ids: tuple[str, ...] = (),
         authorization: str | None = None,
         renewed: Session | None = None,
+        signature_algorithms: tuple[str, ...] | None = None,
     ) -> None:
         self._keys = keys
         self._renewed = renewed
         self._credential = b"" if renewed else credential_of(authorization)
         self.request = InitRequest(
-            keys.suite.value, suites, keys.client_share(), client_id, ttl_sec, None, pinned_key_ids
+            keys.suite.value,
+            suites,
+            keys.client_share(),
+            client_id,
+            ttl_sec,
+            None,
+            pinned_key_ids,
+            signature_algorithms,
         )
 
     def prove(self, proof: str) -> None:
@@ -150,7 +158,7 @@ class ClientInit:
             ProtocolError: `key_untrusted`, `signature_invalid`, `public_key_invalid`, `unconfirmed`.
         """
         answer = unverified.answer
-        if identity is None or key_id(identity) != answer.key_id:
+        if identity is None or key_id(identity) != answer.key_id or not self.request.accepts(identity):
             raise ProtocolError("key_untrusted")
         renewed_id = self._renewed.id if self._renewed else None
         th = sha256(transcript(self.request, self._credential, answer, renewed_id))

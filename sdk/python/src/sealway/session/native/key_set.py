@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from ...crypto.digest import sha256
-from ...crypto.p256 import POINT_LEN, key_id, verify
 from ...errors import ProtocolError
 from ...wire.encoding import field, fields, number
 from ...wire.identifier import is_key_id
 from ...wire.members import Members, base64_bytes, text, time_ms
-from .message import KEYS_MAX
+from ..identity import PUBLIC_MAX, SignatureAlgorithm, accepts, algorithm_of, key_id, verify
+from .message import KEYS_MAX, is_algorithm_name
 
 KEY_SET_PATH: Final = "/.well-known/sealway-keys"
+KEY_SET_MAX: Final = 65_536
+_KNOWN: Final = frozenset(algorithm.value for algorithm in SignatureAlgorithm)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedKey:
-    """A key of a set; live from `not_before_ms` up to and without `not_after_ms`, of the epoch."""
+    """A key of a set, of an algorithm known here or not; live from `not_before_ms` up to and without `not_after_ms`, of
+    the epoch."""
 
     key_id: str
     public: bytes
@@ -57,13 +61,21 @@ class KeySet:
         """Returns the message that a root signs."""
         return key_set_message(self.issued_ms, self.expires_ms, self.keys)
 
-    def verify(self, root: bytes, now_ms: int, taken_issued_ms: int | None) -> None:
-        """Makes the checks of a client that trusts `root`; `taken_issued_ms` is of the newest set so far.
+    def verify(
+        self,
+        root: bytes,
+        now_ms: int,
+        taken_issued_ms: int | None,
+        signature_algorithms: Collection[str] | None = None,
+    ) -> None:
+        """Makes the checks of a client that trusts `root`; `taken_issued_ms` is of the newest set so far, and
+        `signature_algorithms` are those that the client accepts, None without a restriction.
 
         Raises:
             ProtocolError: `key_untrusted`, `signature_invalid`.
         """
-        if self.root_key_id != key_id(root) or self.root_signature is None:
+        is_named = self.root_key_id == key_id(root) and accepts(signature_algorithms, root, is_pinned=True)
+        if not is_named or self.root_signature is None:
             raise ProtocolError("key_untrusted")
         if not verify(root, self.signed_message(), self.root_signature):
             raise ProtocolError("signature_invalid")
@@ -79,10 +91,16 @@ def key_set_message(issued_ms: int, expires_ms: int, keys: Sequence[ListedKey]) 
     return b"sealway/3 keys" + sha256(number(issued_ms) + number(expires_ms) + fields(listed))
 
 
-def _point(value: Any) -> bytes | None:
-    """Returns a public key of its form, which may be off the curve."""
+def _public(value: Any, name: str) -> bytes | None:
+    """Returns a public key of its form, which may be off the curve. A key of an unknown algorithm has the length of no
+    known one."""
     public = base64_bytes(value)
-    return public if public is not None and len(public) == POINT_LEN and public[0] == 4 else None
+    if public is None or len(public) > PUBLIC_MAX:
+        return None
+    algorithm = algorithm_of(public)
+    if algorithm is None:
+        return public if name not in _KNOWN else None
+    return public if name == algorithm.value and (public[0] == 4 or not algorithm.has_point) else None
 
 
 def _listed(value: Any) -> tuple[ListedKey, ...] | None:
@@ -92,10 +110,10 @@ def _listed(value: Any) -> tuple[ListedKey, ...] | None:
     for part in value:
         try:
             members = Members(part)
-            members.required("alg", lambda v: v if v == "ES256" else None)
+            alg = members.required("alg", lambda v: text(v, is_algorithm_name))
             key = ListedKey(
                 members.required("key_id", lambda v: text(v, is_key_id)),
-                members.required("public_key", _point),
+                members.required("public_key", partial(_public, name=alg)),
                 members.required("not_before_ms", time_ms),
                 members.required("not_after_ms", time_ms),
             )
@@ -112,8 +130,10 @@ def parse_key_set(data: bytes) -> KeySet:
     """Reads a set.
 
     Raises:
-        ProtocolError: `json_invalid`, `field_invalid`.
+        ProtocolError: `body_too_large`, `json_invalid`, `field_invalid`.
     """
+    if len(data) > KEY_SET_MAX:
+        raise ProtocolError("body_too_large")
     members = Members.parse(data)
     issued = members.required("issued_ms", time_ms)
     expires = members.required("expires_ms", time_ms)

@@ -12,6 +12,7 @@ from ...errors import ProtocolError
 from ...wire.encoding import encode_base64, field, fields, number, optional
 from ...wire.identifier import is_client_id, is_key_id, is_session_id
 from ...wire.members import U32_MAX, U64_MAX, Members, base64_bytes, names, short, text, whole
+from ..identity import SIGNATURE_MAX, accepts, key_id
 
 INIT_PATH: Final = "/v3/sessions"
 INIT_MAX: Final = 16_384
@@ -20,11 +21,18 @@ SUITES_MAX: Final = 8
 KEYS_MAX: Final = 16
 SUBJECT_MAX: Final = 256
 AUTHS: Final = frozenset({"none", "bearer", "dpop", "certificate"})
+ALGORITHMS_MAX: Final = 8
 _SUITE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
+_ALGORITHM_NAME = re.compile(r"[A-Za-z0-9_+-]{1,32}", re.ASCII)
 
 
 def _is_suite_name(value: str) -> bool:
     return _SUITE_NAME.fullmatch(value) is not None
+
+
+def is_algorithm_name(value: str) -> bool:
+    """Returns True for the form of a signature algorithm's name, known or not."""
+    return _ALGORITHM_NAME.fullmatch(value) is not None
 
 
 def _is_native_id(value: str) -> bool:
@@ -39,7 +47,8 @@ def dump(members: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class InitRequest:
-    """The init of a client. `suites` and `suite` are names, known here or not."""
+    """The init of a client. Suites and algorithms are names, known here or not; no `signature_algorithms` is no
+    restriction."""
 
     suite: str
     suites: tuple[str, ...]
@@ -48,6 +57,11 @@ class InitRequest:
     ttl_sec: int | None = None
     proof: str | None = None
     pinned_key_ids: tuple[str, ...] = ()
+    signature_algorithms: tuple[str, ...] | None = None
+
+    def accepts(self, public: bytes) -> bool:
+        """Returns True if the client may trust the key, by its algorithm."""
+        return accepts(self.signature_algorithms, public, key_id(public) in self.pinned_key_ids)
 
     def encode(self) -> bytes:
         """The body."""
@@ -60,6 +74,7 @@ class InitRequest:
                 "ttl_sec": self.ttl_sec,
                 "proof": self.proof,
                 "pinned_key_ids": list(self.pinned_key_ids) or None,
+                "signature_algorithms": self.signature_algorithms and list(self.signature_algorithms),
             }
         )
 
@@ -73,6 +88,10 @@ class InitRequest:
         if len(data) > INIT_MAX:
             raise ProtocolError("body_too_large")
         members = Members.parse(data)
+
+        def algorithms(value: Any) -> tuple[str, ...] | None:
+            return tuple(names(value, is_algorithm_name, 1, ALGORITHMS_MAX) or ()) or None
+
         return cls(
             suite=members.required("suite", lambda v: text(v, _is_suite_name)),
             suites=tuple(members.required("suites", lambda v: names(v, _is_suite_name, 1, SUITES_MAX))),
@@ -81,6 +100,7 @@ class InitRequest:
             ttl_sec=members.optional("ttl_sec", lambda v: whole(v, U32_MAX)),
             proof=members.optional("proof", lambda v: short(v, PROOF_MAX)),
             pinned_key_ids=tuple(members.optional("pinned_key_ids", lambda v: names(v, is_key_id, 0, KEYS_MAX)) or ()),
+            signature_algorithms=members.optional("signature_algorithms", algorithms),
         )
 
     def proof_hash(self) -> bytes:
@@ -92,7 +112,12 @@ class InitRequest:
             + field(self.client_id)
             + optional(self.ttl_sec)
             + fields(self.pinned_key_ids)
+            + self.algorithms_field()
         )
+
+    def algorithms_field(self) -> bytes:
+        """The algorithms as they are hashed: no bytes without a restriction."""
+        return b"" if self.signature_algorithms is None else fields(self.signature_algorithms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +164,9 @@ class InitAnswer:
             ProtocolError: `answer_mismatch`.
         """
 
-        def of_length(length: int) -> Any:
-            return lambda v: found if (found := base64_bytes(v)) is not None and len(found) == length else None
+        def bounded(value: Any, least: int, most: int) -> bytes | None:
+            found = base64_bytes(value)
+            return found if found is not None and least <= len(found) <= most else None
 
         members = Members.parse(data, "answer_mismatch")
         answer = cls(
@@ -156,7 +182,8 @@ class InitAnswer:
             subject=members.optional("subject", lambda v: short(v, SUBJECT_MAX)),
             tenant=members.optional("tenant", lambda v: short(v, SUBJECT_MAX)),
         )
-        return answer, members.required("signature", of_length(64)), members.required("confirm", of_length(32))
+        signature = members.required("signature", lambda v: bounded(v, 1, SIGNATURE_MAX))
+        return answer, signature, members.required("confirm", lambda v: bounded(v, 32, 32))
 
 
 def credential_of(authorization: str | None) -> bytes:
@@ -176,6 +203,7 @@ def transcript(request: InitRequest, credential: bytes, answer: InitAnswer, rene
         + optional(request.ttl_sec)
         + optional(request.proof)
         + fields(request.pinned_key_ids)
+        + request.algorithms_field()
         + field(credential)
         + field(answer.session_id)
         + field(answer.suite)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...crypto.digest import hmac_sha256, sha256
-from ...crypto.p256 import Signer, key_id
 from ...crypto.secret import Secret
 from ...crypto.suite import Encapsulate, PrivateKeys, Suite, choose
 from ...errors import ProtocolError
 from ...wire.identifier import session_id
 from ..claim import SessionRecord
+from ..identity import Signer, key_id
 from .message import InitAnswer, InitRequest, signed_message, transcript
 from .schedule import confirm_key_of, exporter_of, prk_of
 
@@ -45,10 +45,11 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Draws:
-    """The random values of a server for one init: a scalar of P-256 (32 bytes), a private key of X25519 (32), 16 bytes for
-    the id, and the function that encapsulates."""
+    """The random values of a server for one init: a scalar of P-256 (32 bytes), one of P-384 (48), a private key of X25519
+    (32), 16 bytes for the id, and the function that encapsulates."""
 
     p256_scalar: bytes
+    p384_scalar: bytes
     x25519_private: bytes
     id_random: bytes
     encapsulate: Encapsulate
@@ -63,10 +64,11 @@ def choose_identity(
         ProtocolError: `key_retired`.
     """
     live = sorted((key for key in identities if key.is_live(now_ms)), key=lambda key: -key.not_before_ms)
-    pinned = [key for key in live if not request.pinned_key_ids or key.id in request.pinned_key_ids]
-    if not pinned:
+    wanted = [key for key in live if not request.pinned_key_ids or key.id in request.pinned_key_ids]
+    chosen = next((key for key in wanted if request.accepts(key.signer.public)), None)
+    if chosen is None:
         raise ProtocolError("key_retired")
-    return pinned[0], tuple(key.id for key in live)
+    return chosen, tuple(key.id for key in live)
 
 
 def accept(
@@ -94,7 +96,7 @@ def accept(
     if choose(request.suites, server_names) != request.suite:
         raise ProtocolError("suite_required")
     identity, key_ids = choose_identity(request, identities, now_ms)
-    keys = PrivateKeys(Suite(request.suite), draws.p256_scalar, draws.x25519_private)
+    keys = PrivateKeys(Suite(request.suite), draws.p256_scalar, draws.x25519_private, p384_scalar=draws.p384_scalar)
     share, secret = keys.server_agree(request.share, draws.encapsulate)
     answer = InitAnswer(
         session_id(draws.id_random),
