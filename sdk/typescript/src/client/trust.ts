@@ -240,11 +240,11 @@ export async function publicKey(
   provider: Provider,
   text: string,
   accepted: readonly string[] | undefined,
-  option = "trust.pins, trust.root: a key id, or",
+  option = "trust.pins (or a key id), trust.root",
 ): Promise<Bytes> {
   const key = fromBase64(String(text).trim());
-  wants(key && (await isPublicKey(provider, key)), `${option} a public key in base64`);
+  wants(key && (await isPublicKey(provider, key)), `${option}: a public key in base64`);
   const algorithm = algorithmOf(key);
-  wants(isAccepted(algorithm, accepted, true), `${option} not of signatureAlgorithms: ${algorithm}`);
+  wants(isAccepted(algorithm, accepted, true), `${option}: ${algorithm} is not of signatureAlgorithms`);
   return key;
 }

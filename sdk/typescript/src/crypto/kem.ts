@@ -2,7 +2,7 @@
 import type { Bytes } from "../wire/bytes.js";
 import type { KemKey } from "./provider.js";
 
-/** The sizes of ML-KEM, by the modules of their keys. */
+/** Parameter k of each size of ML-KEM (FIPS 203 section 8). */
 const RANKS = { "ML-KEM-768": 3, "ML-KEM-1024": 4 } as const;
 type Size = keyof typeof RANKS;
 

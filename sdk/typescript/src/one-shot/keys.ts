@@ -56,7 +56,7 @@ export class ServiceKeys {
   static async of(provider: Provider, settings: OneShotSettings): Promise<ServiceKeys> {
     const { pin, origin, signatureAlgorithms: accepted } = settings;
     if ("root" in pin) {
-      const key = await publicKey(provider, pin.root, accepted, "pin.root:");
+      const key = await publicKey(provider, pin.root, accepted, "pin.root");
       const check = (document: KeyDocument) => checkKeyDocument(provider, document, key, accepted);
       const place = new URL(DOCUMENT_PATH, origin).href;
       const root = new Root(await keyIdOf(provider, key), check, place, pin.store);

@@ -133,7 +133,7 @@ describe("the option signatureAlgorithms", () => {
       const made = client({ trust, signatureAlgorithms: ["ES256", "ML-DSA-87"] });
       const error = await made.connect().catch((caught) => caught);
       expect(error).toMatchObject({ code: "usage", stage: "configuration" });
-      expect(error.message).toMatch(/signatureAlgorithms: ES384/);
+      expect(error.message).toMatch(/ES384.* is not of signatureAlgorithms/);
     }
     expect(service.seen).toEqual([]);
   });

@@ -64,7 +64,7 @@ describe("keys", () => {
       const others = SIGNATURE_ALGORITHMS.filter((each) => each !== algorithm);
       expect(await errorOf(client({ pin, signatureAlgorithms: others }).fetch("/"))).toMatchObject({
         code: "usage",
-        message: `pin.root: not of signatureAlgorithms: ${algorithm}`,
+        message: `pin.root: ${algorithm} is not of signatureAlgorithms`,
       });
       const signature = fromBase64(String(Object(service.document).root_signature)) ?? new Uint8Array();
       for (const forged of [signature.subarray(1), new Uint8Array(signature.length)]) {
