@@ -1,6 +1,9 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
+// Parts of @noble's packages that several chunks share, by the names that the bundler gives them.
+const SHARED: Readonly<Record<string, string>> = { utils: "noble", _crystals: "lattices" };
+
 // Paths are relative, so that the page works below any path. No source maps: dist/ is committed, and built into the binary,
 // which names each file: so names have no hashes.
 export default defineConfig({
@@ -16,8 +19,7 @@ export default defineConfig({
     rollupOptions: {
       output: {
         entryFileNames: "assets/[name].js",
-        // What the chunk of this name holds is of @noble's packages.
-        chunkFileNames: ({ name }) => `assets/${name === "utils" ? "noble" : name}.js`,
+        chunkFileNames: ({ name }) => `assets/${SHARED[name] ?? name}.js`,
         assetFileNames: "assets/[name][extname]",
       },
     },

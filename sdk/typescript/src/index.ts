@@ -11,6 +11,7 @@ export type {
   TrustStore,
 } from "./client/options.js";
 export { memoryTrustStore, storageTrustStore } from "./client/trust.js";
+export { SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from "./session/native/algorithm.js";
 export type { Auth } from "./session/native/message.js";
 export { SUITES, type Suite } from "./session/native/suite.js";
 export { type Problem, SealwayError, type Stage } from "./wire/error.js";

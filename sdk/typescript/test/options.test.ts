@@ -70,6 +70,7 @@ describe("a client of sessions", () => {
     ],
     wire: [null, 0, 4, "3", Number.NaN, {}],
     suites: [null, 1, "", "P256", {}, [], ["x"], [none]],
+    signatureAlgorithms: [null, 1, "", "ES256", {}, [], ["es256"], ["ES256", "x"], [none]],
     clientId: [...TEXTS, "a|b", "x".repeat(257)],
     ttlSec: [...NUMBERS, 1.5, 2 ** 32],
     initPath: [null, 1, "", "session", {}, "/session/init/anon", "/v1/session/init"],

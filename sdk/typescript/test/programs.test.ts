@@ -153,7 +153,7 @@ describe("the conformance driver", () => {
 
   const now_ms = 1_750_000_000_000;
   const identity_hex = "0f".repeat(32);
-  const suites = ["X25519MLKEM768", "SecP256r1MLKEM768", "P256"];
+  const suites = ["X25519MLKEM768", "SecP256r1MLKEM768", "P256", "SecP384r1MLKEM1024", "MLKEM1024"];
 
   async function identity(): Promise<string> {
     const { nodeProvider } = await import("../src/crypto/node.js");

@@ -29,6 +29,8 @@ files! {
     "assets/compat.js", "text/javascript; charset=utf-8";
     "assets/ed25519.js", "text/javascript; charset=utf-8";
     "assets/kem.js", "text/javascript; charset=utf-8";
+    "assets/lattices.js", "text/javascript; charset=utf-8";
+    "assets/ml-dsa.js", "text/javascript; charset=utf-8";
     "assets/ml-kem.js", "text/javascript; charset=utf-8";
     "assets/noble.js", "text/javascript; charset=utf-8";
     "assets/node.js", "text/javascript; charset=utf-8";

@@ -44,7 +44,7 @@ async function service(provider: Provider) {
   const key = pair.privateKey;
   const sign: Sign = async (_, message) =>
     Uint8Array.from(crypto.sign("sha256", message, { key, dsaEncoding: "ieee-p1363" }));
-  const identities = [{ keyId, notBeforeMs: 0, notAfterMs: 2 * NOW_MS }];
+  const identities = [{ keyId, algorithm: "ES256" as const, notBeforeMs: 0, notAfterMs: 2 * NOW_MS }];
   const served: ServerConfig = { suites: ["X25519MLKEM768", "P256"], identities };
   const answer = async (body: Bytes) => {
     const init = admitInit(body, served, NOW_MS);

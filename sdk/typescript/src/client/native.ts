@@ -45,8 +45,9 @@ export class NativeClient {
 
   /** Agrees a session, or renews `old`. */
   async agree(old?: NativeSession): Promise<NativeSession> {
-    const { suites, clientId, ttlSec, authorization, proof, trust, authorityUrl } = this.#settings;
-    this.#keyring ??= Keyring.of(this.#provider, trust, authorityUrl.origin);
+    const { suites, clientId, ttlSec, authorization, proof, trust, authorityUrl, signatureAlgorithms } =
+      this.#settings;
+    this.#keyring ??= Keyring.of(this.#provider, trust, authorityUrl.origin, signatureAlgorithms);
     const ring = await this.#keyring;
     let suite: Suite = old === undefined ? suites[0] : (old.session.agreed.suite as Suite);
     let mayChange = true;
@@ -57,7 +58,8 @@ export class NativeClient {
       const keys = await measure.step("share", () => drawShareKeys(this.#provider, suite));
       const value = old === undefined ? await authorization?.() : undefined;
       const pinnedKeyIds = ring.pinned();
-      const offer = { suite, suites, clientId, ttlSec, pinnedKeyIds, authorization: value };
+      const own = { suite, suites, clientId, ttlSec, pinnedKeyIds, signatureAlgorithms };
+      const offer = { ...own, authorization: value };
       const init = new ClientInit(this.#provider, offer, keys, old?.session);
       // A renewal is proof enough: it is sealed.
       if (old === undefined && proof) {

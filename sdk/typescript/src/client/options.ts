@@ -1,7 +1,8 @@
 /** Options of a client, and the types of its callbacks. */
 
+import { isAlgorithm, SIGNATURE_ALGORITHMS, type SignatureAlgorithm } from "../session/native/algorithm.js";
 import type { Auth } from "../session/native/message.js";
-import { isSuite, SUITES, type Suite } from "../session/native/suite.js";
+import { ALL_SUITES, isSuite, SUITES, type Suite } from "../session/native/suite.js";
 import { wants } from "../wire/error.js";
 import { isClientId, type Wire } from "../wire/forms.js";
 import type { Fetch, Url } from "../wire/platform.js";
@@ -89,8 +90,13 @@ export interface ClientOptions {
   readonly trust: Trust;
   /** Default: 3. */
   readonly wire?: Wire;
-  /** Accepted suites, in order of preference. Default: all of {@link SUITES}. */
+  /** Accepted suites, in order of preference. Default: {@link SUITES}. */
   readonly suites?: readonly Suite[];
+  /**
+   * Algorithms of identity keys and roots that the client accepts on wire 3, of {@link SIGNATURE_ALGORITHMS}; the service signs
+   * by a key of one of them. Default: ES256, and whatever algorithm a pinned key or root has.
+   */
+  readonly signatureAlgorithms?: readonly SignatureAlgorithm[];
   /** Name of the client. Default: `sealway-typescript`. */
   readonly clientId?: string;
   /** Requested life of sessions, in seconds. Default: the service's. */
@@ -118,7 +124,7 @@ export interface ClientOptions {
   readonly answerMaxBytes?: number;
 }
 
-type Optional = "ttlSec" | "authorization" | "proof" | "onMetrics" | "onSession";
+type Optional = "ttlSec" | "signatureAlgorithms" | "authorization" | "proof" | "onMetrics" | "onSession";
 
 /** Checked options with their defaults. */
 export interface Settings
@@ -146,6 +152,10 @@ type Rules = Readonly<Record<string, Rule>>;
 
 /** Requirements of the options that clients of all wires have. */
 const SHARED: Rules = {
+  signatureAlgorithms: [
+    `of ${SIGNATURE_ALGORITHMS}`,
+    (names) => names === undefined || (Array.isArray(names) && names[0] && names.every(isAlgorithm)),
+  ],
   onMetrics: FUNCTION,
   fetch: FUNCTION,
   headTimeoutMs: NUMBER,
@@ -162,7 +172,7 @@ const RULES: Rules = {
     "{ pins }, { root, store? } or { firstUse: store }",
     (trust, { wire }) => wire !== 3 || isTrust(Object(trust)),
   ],
-  suites: [`of ${SUITES}`, (suites) => Array.isArray(suites) && suites[0] && suites.every(isSuite)],
+  suites: [`of ${ALL_SUITES}`, (suites) => Array.isArray(suites) && suites[0] && suites.every(isSuite)],
   clientId: [
     "1 to 256 printable ASCII characters without |",
     (id) => typeof id === "string" && isClientId(id),
@@ -213,6 +223,7 @@ export function settingsOf(options: ClientOptions): Settings {
     `initPath: ${initPath} is not ${INIT_PATH}, ${INIT_PATH}/anon (wire 1) or /v1${INIT_PATH} (wire 2)`,
   );
   settings.suites = [...new Set(settings.suites)];
+  settings.signatureAlgorithms &&= [...new Set(settings.signatureAlgorithms)];
   for (const name of ["url", "authorityUrl"]) settings[name] = new URL(settings[name]);
   return settings;
 }

@@ -1,6 +1,7 @@
 /** Identity keys that a client accepts (`spec/session-3.md`, Identity keys). */
 
 import type { Provider } from "../crypto/provider.js";
+import { algorithmOf, isAccepted, isPublicKey } from "../session/native/algorithm.js";
 import { type KeySet, keyIdOf, parseKeySet, type SetKey } from "../session/native/key-set.js";
 import { type InitAnswer, KEY_ID } from "../session/native/message.js";
 import { checkKeySet, checkKeySetTimes, liveKey } from "../session/native/root.js";
@@ -98,32 +99,39 @@ export class Keyring {
   readonly #provider: Provider;
   readonly #trust: AnyTrust;
   readonly #origin: string;
+  readonly #accepted: readonly string[] | undefined;
   readonly #keys = new Map<string, Bytes>();
   readonly #published = new Map<string, Bytes>();
   readonly #pins = new Set<string>();
   #root: Root | undefined;
 
-  private constructor(provider: Provider, trust: Trust, origin: string) {
+  private constructor(provider: Provider, trust: Trust, origin: string, accepted?: readonly string[]) {
     this.#provider = provider;
     this.#trust = trust;
     this.#origin = origin;
+    this.#accepted = accepted;
   }
 
   /**
-   * Reads what is pinned, or was met before.
+   * Reads what is pinned, or was met before. `accepted` are the algorithms to which the client is restricted.
    *
    * @throws {SealwayError} `configuration`.
    */
-  static async of(provider: Provider, trust: Trust, origin: string): Promise<Keyring> {
-    const ring = new Keyring(provider, trust, origin);
+  static async of(
+    provider: Provider,
+    trust: Trust,
+    origin: string,
+    accepted?: readonly string[],
+  ): Promise<Keyring> {
+    const ring = new Keyring(provider, trust, origin, accepted);
     const { root, pins, firstUse, store } = ring.#trust;
     if (root !== undefined) {
-      const key = await publicKey(provider, root);
-      const check = (set: KeySet) => checkKeySet(provider, set, key);
+      const key = await publicKey(provider, root, accepted);
+      const check = (set: KeySet) => checkKeySet(provider, set, key, accepted);
       ring.#root = new Root(await keyIdOf(provider, key), check, origin, store);
     } else if (pins) {
       wants(pins.length > 0 && pins.length <= KEYS_MAX, `trust.pins: 1 to ${KEYS_MAX} keys`);
-      for (const pin of pins) ring.#pins.add(await ring.#pin(pin));
+      for (const pin of pins) ring.#pins.add(await ring.#pin(pin, accepted));
     } else {
       const met = await firstUse?.load(origin);
       for (const { keyId, publicKey: text } of met?.keys ?? []) {
@@ -134,9 +142,9 @@ export class Keyring {
     return ring;
   }
 
-  async #pin(text: string): Promise<string> {
+  async #pin(text: string, accepted?: readonly string[]): Promise<string> {
     if (KEY_ID.test(text)) return text;
-    const key = await publicKey(this.#provider, text);
+    const key = await publicKey(this.#provider, text, accepted);
     const id = await keyIdOf(this.#provider, key);
     this.#keys.set(id, key);
     return id;
@@ -212,8 +220,9 @@ export class Keyring {
     const kept = new Map<string, Bytes>();
     for (const id of [...named, ...this.#keys.keys()]) {
       const key = this.#keys.get(id) ?? this.#published.get(id);
+      const isKept = key && (this.#keys.has(id) || isAccepted(algorithmOf(key), this.#accepted, false));
       // A store with a key off the curve could not be read again.
-      if (key && kept.size < KEYS_MAX && (await this.#provider.isPoint(key))) kept.set(id, key);
+      if (isKept && kept.size < KEYS_MAX && (await isPublicKey(this.#provider, key))) kept.set(id, key);
     }
     const isNew = [...kept.keys()].some((id) => !this.#keys.has(id));
     // Another client of the same store, such as a page's in another tab, may have met the service since.
@@ -226,13 +235,16 @@ export class Keyring {
   }
 }
 
-/** Reads a public key of ES256 in base64; `option` names where it stands. */
+/** Reads a public key in base64, of one of the `accepted` algorithms if there are such; `option` names where it stands. */
 export async function publicKey(
   provider: Provider,
   text: string,
-  option = "trust.pins, trust.root: a key id, or",
+  accepted: readonly string[] | undefined,
+  option = "trust.pins (or a key id), trust.root",
 ): Promise<Bytes> {
   const key = fromBase64(String(text).trim());
-  wants(key && (await provider.isPoint(key)), `${option} a public key in base64`);
+  wants(key && (await isPublicKey(provider, key)), `${option}: a public key in base64`);
+  const algorithm = algorithmOf(key);
+  wants(isAccepted(algorithm, accepted, true), `${option}: ${algorithm} is not of signatureAlgorithms`);
   return key;
 }

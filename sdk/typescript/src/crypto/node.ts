@@ -14,6 +14,7 @@ const crypto = (
 ).process?.getBuiltinModule?.("node:crypto") as typeof import("node:crypto");
 
 const P256_SPKI = fromHex("3059301306072a8648ce3d020106082a8648ce3d030107034200") ?? new Uint8Array();
+const P384_SPKI = fromHex("3076301006072a8648ce3d020106052b81040022036200") ?? new Uint8Array();
 const X25519_SPKI = fromHex("302a300506032b656e032100") ?? new Uint8Array();
 const X25519_PKCS8 = fromHex("302e020100300506032b656e04220420") ?? new Uint8Array();
 const TAG = 16;
@@ -79,14 +80,14 @@ export class NodeAeadKey implements AeadKey {
   }
 }
 
-async function p256(scalar?: Uint8Array): Promise<AgreementKey> {
-  const ecdh = crypto.createECDH("prime256v1");
+async function ecKey(curve: string, length: number, scalar?: Uint8Array): Promise<AgreementKey> {
+  const ecdh = crypto.createECDH(curve);
   if (scalar === undefined) ecdh.generateKeys();
   else ecdh.setPrivateKey(scalar);
   return {
     publicKey: plain(ecdh.getPublicKey()),
     agree: async (peer) => {
-      if (peer.length !== 65 || peer[0] !== 4) return undefined;
+      if (peer.length !== length || peer[0] !== 4) return undefined;
       try {
         return plain(ecdh.computeSecret(peer));
       } catch {
@@ -122,11 +123,15 @@ async function x25519(given?: Uint8Array): Promise<AgreementKey> {
   };
 }
 
-/** An ES256 key as the platform has it; none if these bytes are no uncompressed point. */
+/** A key of P-256 or P-384 as the platform has it; none if these bytes are no uncompressed point. */
 function point(publicKey: Uint8Array): KeyObject | undefined {
-  if (publicKey.length !== 65 || publicKey[0] !== 4) return undefined;
+  const spki = new Map([
+    [65, P256_SPKI],
+    [97, P384_SPKI],
+  ]).get(publicKey.length);
+  if (spki === undefined || publicKey[0] !== 4) return undefined;
   try {
-    const key = Buffer.concat([P256_SPKI, publicKey]);
+    const key = Buffer.concat([spki, publicKey]);
     return crypto.createPublicKey({ key, format: "der", type: "spki" });
   } catch {
     return undefined;
@@ -160,15 +165,20 @@ export const nodeProvider: Provider = {
   },
   macKey: async (key) => new NodeMacKey(key),
   aeadKey: async (key) => new NodeAeadKey(key),
-  p256,
+  p256: (scalar) => ecKey("prime256v1", 65, scalar),
+  p384: (scalar) => ecKey("secp384r1", 97, scalar),
   x25519,
-  kem: newKemKey,
+  kem: () => newKemKey("ML-KEM-768"),
+  kem1024: () => newKemKey("ML-KEM-1024"),
   encapsulate,
   isPoint: async (publicKey) => point(publicKey) !== undefined,
-  verify: async (publicKey, message, signature) => {
+  verify: async (name, publicKey, message, signature) => {
+    if (name === "ML-DSA-65" || name === "ML-DSA-87")
+      return (await import("./ml-dsa.js")).verifyMlDsa(name, publicKey, message, signature);
     const key = point(publicKey);
-    if (key === undefined || signature.length !== 64) return false;
-    return crypto.verify("sha256", message, { key, dsaEncoding: "ieee-p1363" }, signature);
+    if (key === undefined) return false;
+    const hash = name === "ES256" ? "sha256" : "sha384";
+    return crypto.verify(hash, message, { key, dsaEncoding: "ieee-p1363" }, signature);
   },
   random,
 };

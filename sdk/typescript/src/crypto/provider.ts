@@ -20,19 +20,22 @@ export interface AeadKey {
 
 /** A private key of a key agreement, good for one. */
 export interface AgreementKey {
-  /** Its public key: 65 bytes of P-256, uncompressed; 32 of X25519. */
+  /** Its public key: 65 bytes of P-256 or 97 of P-384, uncompressed; 32 of X25519. */
   readonly publicKey: Bytes;
-  /** The shared secret, 32 bytes; none if the peer's key is none, and for X25519's all-zero secret. */
+  /** The shared secret, 32 bytes, of P-384 48; none if the peer's key is none, and for X25519's all-zero secret. */
   agree(peer: Uint8Array): Promise<Bytes | undefined>;
 }
 
-/** A private key of ML-KEM-768. */
+/** A private key of ML-KEM. */
 export interface KemKey {
-  /** The encapsulation key, 1184 bytes. */
+  /** The encapsulation key: 1184 bytes of ML-KEM-768, 1568 of ML-KEM-1024. */
   readonly publicKey: Bytes;
-  /** The secret within a ciphertext of 1088 bytes; never refused, as FIPS 203 has it. */
+  /** The secret within a ciphertext of 1088 or 1568 bytes; never refused, as FIPS 203 has it. */
   decapsulate(ciphertext: Uint8Array): Promise<Bytes>;
 }
+
+/** Algorithms of which signatures consist (`spec/session-3.md`, Algorithms). */
+export type SigningPart = "ES256" | "ES384" | "ML-DSA-65" | "ML-DSA-87";
 
 export interface Provider {
   /** Name for messages: `node` or `webcrypto`. */
@@ -44,16 +47,25 @@ export interface Provider {
   aeadKey(key: Uint8Array): Promise<AeadKey>;
   /** A new key pair of P-256; of a given scalar for vectors. */
   p256(scalar?: Uint8Array): Promise<AgreementKey>;
+  /** A new key pair of P-384; of a given scalar for vectors. */
+  p384(scalar?: Uint8Array): Promise<AgreementKey>;
   /** A new key pair of X25519; of given bytes for vectors. */
   x25519(privateKey?: Uint8Array): Promise<AgreementKey>;
   /** A new key pair of ML-KEM-768. */
   kem(): Promise<KemKey>;
-  /** A secret of 32 bytes and the ciphertext that holds it. The encapsulation key was checked before. */
+  /** A new key pair of ML-KEM-1024. */
+  kem1024(): Promise<KemKey>;
+  /** A secret of 32 bytes and the ciphertext that holds it. The encapsulation key, which names the KEM by its length, was checked before. */
   encapsulate(publicKey: Uint8Array): Promise<{ ciphertext: Bytes; secret: Bytes }>;
-  /** Returns true if 65 bytes are an uncompressed point of P-256. */
+  /** Returns true if 65 bytes are an uncompressed point of P-256, or 97 bytes one of P-384. */
   isPoint(publicKey: Uint8Array): Promise<boolean>;
-  /** Verifies ES256: ECDSA on P-256 with SHA-256, a signature of 64 bytes, a key of 65. */
-  verify(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): Promise<boolean>;
+  /** Verifies a signature; key and signature have the lengths of the algorithm. */
+  verify(
+    algorithm: SigningPart,
+    publicKey: Uint8Array,
+    message: Uint8Array,
+    signature: Uint8Array,
+  ): Promise<boolean>;
   /** Bytes that nobody can foretell, for the shell: the core is given its random bytes. */
   random(length: number): Bytes;
 }

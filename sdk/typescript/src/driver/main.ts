@@ -4,7 +4,7 @@
  */
 import { createInterface } from "node:readline";
 import type { Reply } from "../exchange/reply.js";
-import { SUITES } from "../session/native/suite.js";
+import { ALL_SUITES } from "../session/native/suite.js";
 import { KEMS } from "../session/one-shot/hpke.js";
 import { SealwayError } from "../wire/error.js";
 import {
@@ -50,7 +50,7 @@ async function run(line: Line): Promise<object> {
       return {
         language: "typescript",
         wires: [1, 2, 3, 4],
-        suites: SUITES,
+        suites: ALL_SUITES,
         kems: KEMS,
         roles: ["client", "server"],
       };

@@ -58,7 +58,7 @@ async function identity(line: Line) {
   const sign: Sign = async (_, message) =>
     Uint8Array.from(crypto.sign("sha256", message, { key, dsaEncoding: "ieee-p1363" }));
   const nowMs = whole(line, "now_ms");
-  const identities = [{ keyId, notBeforeMs: 0, notAfterMs: nowMs + 1 }];
+  const identities = [{ keyId, algorithm: "ES256" as const, notBeforeMs: 0, notAfterMs: nowMs + 1 }];
   return { served: { suites: texts(line, "suites"), identities }, sign };
 }
 

@@ -54,10 +54,10 @@ export class ServiceKeys {
    * @throws {SealwayError} `usage`.
    */
   static async of(provider: Provider, settings: OneShotSettings): Promise<ServiceKeys> {
-    const { pin, origin } = settings;
+    const { pin, origin, signatureAlgorithms: accepted } = settings;
     if ("root" in pin) {
-      const key = await publicKey(provider, pin.root, "pin.root:");
-      const check = (document: KeyDocument) => checkKeyDocument(provider, document, key);
+      const key = await publicKey(provider, pin.root, accepted, "pin.root");
+      const check = (document: KeyDocument) => checkKeyDocument(provider, document, key, accepted);
       const place = new URL(DOCUMENT_PATH, origin).href;
       const root = new Root(await keyIdOf(provider, key), check, place, pin.store);
       return new ServiceKeys(provider, settings, root);

@@ -21,7 +21,10 @@ import type { Fetch, Url } from "../wire/platform.js";
 export type Pin = string | readonly string[] | { readonly root: string; readonly store?: TrustStore };
 
 export interface OneShotOptions
-  extends Pick<ClientOptions, "onMetrics" | "fetch" | "headTimeoutMs" | "idleTimeoutMs" | "totalTimeoutMs"> {
+  extends Pick<
+    ClientOptions,
+    "signatureAlgorithms" | "onMetrics" | "fetch" | "headTimeoutMs" | "idleTimeoutMs" | "totalTimeoutMs"
+  > {
   /** URL of the service, `https://host[:port]`: requests go there, and relative URLs resolve against it. */
   readonly origin: string;
   readonly pin: Pin;
@@ -45,6 +48,7 @@ export interface OneShotSettings extends Required<Pick<OneShotOptions, "headTime
   readonly kems: readonly Kem[];
   readonly totalTimeoutMs: number;
   readonly onMetrics?: NonNullable<ClientOptions["onMetrics"]>;
+  readonly signatureAlgorithms?: NonNullable<ClientOptions["signatureAlgorithms"]>;
   readonly fetch: Fetch;
 }
 

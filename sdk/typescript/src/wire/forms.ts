@@ -13,6 +13,8 @@ export const SEALED_HEADER_LEN_MAX = 8192;
 export const TARGET_LEN_MAX = 8192;
 /** The longest key set or key document, in bytes. */
 export const SET_LEN_MAX = 65_536;
+/** The longest identity key, and the longest signature of one, in bytes. */
+export const SIGNATURE_LEN_MAX = 8192;
 /** The longest problem that is read, in bytes: it may hold a key set. */
 export const PROBLEM_LEN_MAX = 98_304;
 /** Default of the largest difference between a timestamp and the reader's clock, in milliseconds. */

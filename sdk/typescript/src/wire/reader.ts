@@ -66,11 +66,11 @@ export function shortText(lengthMax: number): (value: unknown) => string | undef
     typeof value === "string" && value !== "" && utf8(value).length <= lengthMax ? value : undefined;
 }
 
-/** Bytes in base64, at least one; of one length if that is given. */
-export function bytesOf(length?: number): (value: unknown) => Bytes | undefined {
+/** Bytes in base64, so many. */
+export function bytesOf(most = Infinity, least = 1): (value: unknown) => Bytes | undefined {
   return (value) => {
-    const found = typeof value === "string" && value !== "" ? fromBase64(value) : undefined;
-    return found !== undefined && (length === undefined || found.length === length) ? found : undefined;
+    const found = typeof value === "string" ? fromBase64(value) : undefined;
+    return found && found.length >= least && found.length <= most ? found : undefined;
   };
 }
 

@@ -88,7 +88,7 @@ describe("in Chromium", () => {
     },
   );
 
-  it.each(["p256", "x25519"])("Wycheproof's agreements on %s have their results", async (curve) => {
+  it.each(["p256", "p384", "x25519"])("Wycheproof's agreements on %s have their results", async (curve) => {
     const { faults } = (await page.evaluate(`sealwayTest.agreements("${curve}")`)) as Ran;
     expect(faults).toEqual([]);
   });

@@ -35,7 +35,7 @@ async function vectors(folder: string): Promise<{ ran: Record<string, number>; f
   return { ran, faults };
 }
 
-async function agreements(curve: "p256" | "x25519") {
+async function agreements(curve: "p256" | "p384" | "x25519") {
   return runAgreements(
     givenWebProvider,
     curve,

@@ -10,7 +10,8 @@ import { initHashInput } from "../../src/session/native/message.js";
 import { FrameSealer } from "../../src/session/native/stream.js";
 import { toBase64, toBase64Url } from "../../src/wire/base64.js";
 import { utf8 } from "../../src/wire/bytes.js";
-import { keySetOf, Service, Signer } from "./service.js";
+import { keySetOf, Signer } from "../signer.js";
+import { Service } from "./service.js";
 
 let service: Service;
 beforeEach(async () => {

@@ -1,11 +1,10 @@
 /** A service of wire 3 that a test plays: it agrees sessions by itself, sees all that reaches it, and may meddle. */
-import * as crypto from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
 import type { AnswerBody } from "../../src/server/body.js";
 import { Gate, MemoryStore, type OpenCall } from "../../src/server/index.js";
-import { keyIdOf } from "../../src/session/native/key-set.js";
+import type { SignatureAlgorithm } from "../../src/session/native/algorithm.js";
 import { SessionKeys } from "../../src/session/native/keys.js";
 import type { InitRequest } from "../../src/session/native/message.js";
 import { acceptInit, admitInit } from "../../src/session/native/server-init.js";
@@ -14,51 +13,9 @@ import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
 import { SealwayError } from "../../src/wire/error.js";
 import { fields } from "../../src/wire/fields.js";
+import { keySetOf, Signer } from "../signer.js";
 
 const realNow = Date.now.bind(Date);
-
-/** A pair of ES256, made for a test. */
-export class Signer {
-  readonly publicKey: Bytes;
-  readonly #privateKey: crypto.KeyObject;
-  id = "";
-
-  private constructor() {
-    const pair = crypto.generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-    this.publicKey = Uint8Array.from(pair.publicKey.export({ format: "der", type: "spki" }).subarray(-65));
-    this.#privateKey = pair.privateKey;
-  }
-
-  static async make(): Promise<Signer> {
-    const made = new Signer();
-    made.id = await keyIdOf(provider, made.publicKey);
-    return made;
-  }
-
-  sign(message: Uint8Array): Bytes {
-    const key = { key: this.#privateKey, dsaEncoding: "ieee-p1363" as const };
-    return Uint8Array.from(crypto.sign("sha256", message, key));
-  }
-}
-
-/** A key set, signed by a root if there is one. */
-export async function keySetOf(keys: Signer[], root?: Signer, issuedMs = 1): Promise<object> {
-  const expiresMs = 4_000_000_000_000;
-  const each = keys.map((key) => fields(key.id, key.publicKey, 0, expiresMs));
-  const hash = await provider.sha256(fields(issuedMs, expiresMs, fields(...each)));
-  const listed = keys.map((key) => ({
-    key_id: key.id,
-    alg: "ES256",
-    public_key: toBase64(key.publicKey),
-    not_before_ms: 0,
-    not_after_ms: expiresMs,
-  }));
-  const signed = root && {
-    root_key_id: root.id,
-    root_signature: toBase64(root.sign(concat(utf8("sealway/3 keys"), hash))),
-  };
-  return { issued_ms: issuedMs, expires_ms: expiresMs, keys: listed, ...signed };
-}
 
 /** What an answer is made of, before it is sealed. */
 export interface Plain {
@@ -67,7 +24,8 @@ export interface Plain {
 }
 
 export class Service {
-  readonly identity: Signer;
+  /** Its keys, the latest first. */
+  identities: Signer[];
   readonly store = new MemoryStore(300_000, 1_000_000, () => this.now());
   /** All requests that came: method and path. */
   readonly seen: string[] = [];
@@ -91,20 +49,25 @@ export class Service {
     init: InitRequest,
     authorization: string | undefined,
   ) => Promise<"none" | "bearer" | "dpop"> | "none" | "bearer" | "dpop" = () => "none";
+  /** Signs an answer to an init. */
+  sign: (keyId: string, message: Bytes) => Bytes = (keyId, message) =>
+    (this.identities.find(({ id }) => id === keyId) as Signer).sign(message);
+  /** Changes the body of an init before it is read. */
+  received: (body: Bytes) => Bytes = (body) => body;
   readonly #gate: Gate;
   readonly #server: Server;
 
   private constructor(identity: Signer) {
-    this.identity = identity;
+    this.identities = [identity];
     this.#gate = new Gate({ store: this.store, now: () => this.now() });
     this.#server = createServer((request, response) => {
       this.#handle(request, response).catch(() => response.destroy());
     });
   }
 
-  static async start(): Promise<Service> {
-    const made = new Service(await Signer.make());
-    made.keySet = await keySetOf([made.identity]);
+  static async start(algorithm?: SignatureAlgorithm): Promise<Service> {
+    const made = new Service(await Signer.make(algorithm));
+    made.keySet = await keySetOf(made.identities);
     await new Promise<void>((resolve) => made.#server.listen(0, "127.0.0.1", resolve));
     made.url = `http://127.0.0.1:${(made.#server.address() as AddressInfo).port}`;
     return made;
@@ -117,6 +80,11 @@ export class Service {
 
   now(): number {
     return realNow() + this.aheadMs;
+  }
+
+  /** The latest of its keys. */
+  get identity(): Signer {
+    return this.identities[0] as Signer;
   }
 
   /** How many requests came whose method and path are of this form. */
@@ -147,7 +115,10 @@ export class Service {
     if (target === "/.well-known/sealway-keys") return problem(response, 200, this.keySet);
     if (target === "/v3/sessions") {
       const { authorization } = request.headers;
-      return this.#answerInit(response, await this.#agree(await bodyOf(request), authorization));
+      return this.#answerInit(
+        response,
+        await this.#agree(this.received(await bodyOf(request)), authorization),
+      );
     }
     const headers = pairs(request.rawHeaders);
     const opened = await this.#gate.open({ method, target, headers, body: request });
@@ -183,7 +154,9 @@ export class Service {
     oldId?: string,
   ): Promise<{ status: number; body: Bytes }> {
     const nowMs = this.now();
-    const identities = [{ keyId: this.identity.id, notBeforeMs: 0, notAfterMs: 4_000_000_000_000 }];
+    const identities = this.identities.map(({ id, algorithm }) => {
+      return { keyId: id, algorithm, notBeforeMs: 0, notAfterMs: 4_000_000_000_000 };
+    });
     const served = { suites: this.suites, identities };
     try {
       const init = admitInit(body, served, nowMs);
@@ -198,7 +171,7 @@ export class Service {
         authorization,
         old,
       };
-      const sign = async (_: string, message: Bytes) => this.identity.sign(message);
+      const sign = async (keyId: string, message: Bytes) => this.sign(keyId, message);
       const agreed = await acceptInit(provider, init, served, keys, decided, sign);
       this.store.put({
         id: agreed.id,

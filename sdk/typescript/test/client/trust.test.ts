@@ -1,60 +1,23 @@
 /** Which identity keys a client takes for a service's own. */
-import * as crypto from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { Keyring, memoryTrustStore, storageTrustStore } from "../../src/client/trust.js";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
 import { keyIdOf } from "../../src/session/native/key-set.js";
 import type { InitAnswer } from "../../src/session/native/message.js";
 import { toBase64 } from "../../src/wire/base64.js";
-import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
-import { fields } from "../../src/wire/fields.js";
+import { type Bytes, utf8 } from "../../src/wire/bytes.js";
+import { keySetOf, Signer } from "../signer.js";
 
 const ORIGIN = "https://service.test";
 
-interface Pair {
-  readonly publicKey: Bytes;
-  readonly id: string;
-  sign(message: Uint8Array): Uint8Array;
-}
-
-async function pair(): Promise<Pair> {
-  const { publicKey, privateKey } = crypto.generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-  const bytes = Uint8Array.from(publicKey.export({ format: "der", type: "spki" }).subarray(-65));
-  const sign = (message: Uint8Array) =>
-    Uint8Array.from(crypto.sign("sha256", message, { key: privateKey, dsaEncoding: "ieee-p1363" }));
-  return { publicKey: bytes, id: await keyIdOf(provider, bytes), sign };
-}
-
-async function keySet(
-  keys: Pair[],
-  root?: Pair,
-  issuedMs = 1,
-  expiresMs = 4_000_000_000_000,
-  notBeforeMs = 0,
-  notAfterMs = expiresMs,
-): Promise<Bytes> {
-  const each = keys.map((key) => fields(key.id, key.publicKey, notBeforeMs, notAfterMs));
-  const hash = await provider.sha256(fields(issuedMs, expiresMs, fields(...each)));
-  const listed = keys.map((key) => ({
-    key_id: key.id,
-    alg: "ES256",
-    public_key: toBase64(key.publicKey),
-    not_before_ms: notBeforeMs,
-    not_after_ms: notAfterMs,
-  }));
-  const signed = root && {
-    root_key_id: root.id,
-    root_signature: toBase64(root.sign(concat(utf8("sealway/3 keys"), hash))),
-  };
-  return utf8(JSON.stringify({ issued_ms: issuedMs, expires_ms: expiresMs, keys: listed, ...signed }));
-}
-
+const keySet = async (...args: Parameters<typeof keySetOf>): Promise<Bytes> =>
+  utf8(JSON.stringify(await keySetOf(...args)));
 const answer = (keyId: string, keyIds: string[]): InitAnswer => ({ keyId, keyIds }) as unknown as InitAnswer;
 const never = (): Promise<Bytes> => Promise.reject(new Error("asked for a key set"));
 
 describe("a keyring", () => {
   it("with pinned keys fetches nothing, and with pinned ids looks up only those", async () => {
-    const [own, other] = [await pair(), await pair()];
+    const [own, other] = [await Signer.make(), await Signer.make()];
     const byKey = await Keyring.of(provider, { pins: [toBase64(own.publicKey)] }, ORIGIN);
     expect(await byKey.key(own.id, Date.now(), never)).toEqual(own.publicKey);
     const byId = await Keyring.of(provider, { pins: [own.id] }, ORIGIN);
@@ -66,7 +29,12 @@ describe("a keyring", () => {
   });
 
   it("with a root accepts its key sets, and no older one", async () => {
-    const [root, other, first, second] = [await pair(), await pair(), await pair(), await pair()];
+    const [root, other, first, second] = [
+      await Signer.make(),
+      await Signer.make(),
+      await Signer.make(),
+      await Signer.make(),
+    ];
     const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
     expect(ring.pinned()).toEqual([]);
     await expect(ring.key(first.id, Date.now(), () => keySet([first], other))).rejects.toMatchObject({
@@ -83,7 +51,7 @@ describe("a keyring", () => {
   });
 
   it("with a root accepts no older set beside a newer one, and no key of an expired set", async () => {
-    const [root, first, second] = [await pair(), await pair(), await pair()];
+    const [root, first, second] = [await Signer.make(), await Signer.make(), await Signer.make()];
     const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
     const [newer, older] = [await keySet([second], root, 6), await keySet([first], root, 5)];
     await Promise.allSettled([
@@ -103,7 +71,7 @@ describe("a keyring", () => {
   });
 
   it("with a root accepts a key only while it is live, also of a stored set", async () => {
-    const [root, own] = [await pair(), await pair()];
+    const [root, own] = [await Signer.make(), await Signer.make()];
     const nowMs = Date.now();
     const day = 86_400_000;
     const of = async (beginMs: number, endMs: number) => {
@@ -128,7 +96,7 @@ describe("a keyring", () => {
   });
 
   it("with retired pinned keys names the current ones", async () => {
-    const [own, other] = [await pair(), await pair()];
+    const [own, other] = [await Signer.make(), await Signer.make()];
     const ring = await Keyring.of(provider, { pins: [own.id] }, ORIGIN);
     const set = JSON.parse(new TextDecoder().decode(await keySet([other])));
     const error = await ring.retired({ code: "key_retired", key_set: set }).catch((caught) => caught);
@@ -137,7 +105,7 @@ describe("a keyring", () => {
   });
 
   it("at first use stores the keys under the signature, and accepts no other afterwards", async () => {
-    const [own, next, other] = [await pair(), await pair(), await pair()];
+    const [own, next, other] = [await Signer.make(), await Signer.make(), await Signer.make()];
     const kept = new Map<string, string>();
     const storage = {
       getItem: (name: string) => kept.get(name) ?? null,
@@ -158,7 +126,7 @@ describe("a keyring", () => {
   });
 
   it("at first use stores no key off the curve", async () => {
-    const [own, off] = [await pair(), await pair()];
+    const [own, off] = [await Signer.make(), await Signer.make()];
     off.publicKey[64]! ^= 1;
     const named = { ...off, id: await keyIdOf(provider, off.publicKey) };
     const firstUse = memoryTrustStore();
@@ -169,7 +137,7 @@ describe("a keyring", () => {
   });
 
   it("follows the keys that another client of the same store stored first, and its newest key set", async () => {
-    const [own, other, root] = [await pair(), await pair(), await pair()];
+    const [own, other, root] = [await Signer.make(), await Signer.make(), await Signer.make()];
     const kept = new Map<string, string>();
     const storage = {
       getItem: (name: string) => kept.get(name) ?? null,

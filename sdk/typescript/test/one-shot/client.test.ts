@@ -286,6 +286,7 @@ describe("options", () => {
     ["psk", { psk: { id: "till", key: new Uint8Array(31) } }],
     ["psk", { psk: { id: "till", key: other } }],
     ["kems", { kems: [] }],
+    ["signatureAlgorithms", { signatureAlgorithms: ["ES512" as never] }],
     ["kems", { kems: ["P-521" as never] }],
     ["totalTimeoutMs", { totalTimeoutMs: -1 }],
   ] as [string, Partial<OneShotOptions>][])("a wrong %s is named, without its value", (name, options) => {

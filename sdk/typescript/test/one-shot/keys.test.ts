@@ -1,8 +1,9 @@
 /** Keys of the one-shot client: pinned ones, a root's document, and retired ones. */
 import { describe, expect, it } from "vitest";
-import { memoryTrustStore } from "../../src/index.js";
+import { memoryTrustStore, SIGNATURE_ALGORITHMS } from "../../src/index.js";
 import { KeyRetired } from "../../src/one-shot/index.js";
-import { Signer } from "../client/service.js";
+import { fromBase64, toBase64 } from "../../src/wire/base64.js";
+import { Signer } from "../signer.js";
 import { client, errorOf, firstIs, post, service } from "./calling.js";
 import { documentOf, Key, plainProblem } from "./service.js";
 
@@ -51,6 +52,27 @@ describe("keys", () => {
     expect(error).toMatchObject({ code: "key_untrusted", stage: "agreement" });
     for (const { kid } of [over, early, service.key]) expect(error.message).toContain(kid);
   });
+
+  it.each(SIGNATURE_ALGORITHMS)(
+    "of a root of %s are accepted, and with no other signature",
+    async (algorithm) => {
+      const root = await Signer.make(algorithm);
+      const pin = { root: toBase64(root.publicKey) };
+      service.document = await documentOf([service.key], root);
+      expect((await client({ pin }).fetch("/")).status).toBe(200);
+      expect((await client({ pin, signatureAlgorithms: [algorithm] }).fetch("/")).status).toBe(200);
+      const others = SIGNATURE_ALGORITHMS.filter((each) => each !== algorithm);
+      expect(await errorOf(client({ pin, signatureAlgorithms: others }).fetch("/"))).toMatchObject({
+        code: "usage",
+        message: `pin.root: ${algorithm} is not of signatureAlgorithms`,
+      });
+      const signature = fromBase64(String(Object(service.document).root_signature)) ?? new Uint8Array();
+      for (const forged of [signature.subarray(1), new Uint8Array(signature.length)]) {
+        service.document = { ...service.document, root_signature: toBase64(forged) };
+        expect(await errorOf(client({ pin }).fetch("/"))).toMatchObject({ code: "signature_invalid" });
+      }
+    },
+  );
 
   it("are fetched again when none is in use any more", async () => {
     service.key.useUntilMs = Date.now() + 3_600_000;

@@ -21,7 +21,7 @@ import { FrameOpener, FrameSealer } from "../../src/session/native/stream.js";
 import { fromBase64, toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, hex, utf8 } from "../../src/wire/bytes.js";
 import { fields } from "../../src/wire/fields.js";
-import { Signer } from "../client/service.js";
+import { Signer } from "../signer.js";
 
 const FAR_MS = 4_000_000_000_000;
 

@@ -18,7 +18,7 @@ export function runFolder(
   const files = readdirSync(join(VECTORS, folder)).sort();
   describe.each([nodeProvider, givenWebProvider])("vectors of %s".replace("%s", folder), (provider) => {
     const ran = new Map<string, number>();
-    it(`all pass with ${provider.name}`, { timeout: 120_000 }, async () => {
+    it(`all pass with ${provider.name}`, { timeout: 300_000 }, async () => {
       const faults: string[] = [];
       for (const file of files) {
         const value = JSON.parse(readFileSync(join(VECTORS, folder, file), "utf8")) as Json;

@@ -1,8 +1,11 @@
 /** Scenarios of `vectors/session3`, in Node and in a browser. */
+import { ml_dsa65, ml_dsa87 } from "@noble/post-quantum/ml-dsa.js";
+import { ml_kem768, ml_kem1024 } from "@noble/post-quantum/ml-kem.js";
 import { kemKeyOf } from "../../src/crypto/kem.js";
 import type { AeadKey, MacKey, Provider } from "../../src/crypto/provider.js";
 import { NativeReply } from "../../src/exchange/native.js";
 import { requestHeaders } from "../../src/server/headers.js";
+import { algorithmOf, isAccepted, type SignatureAlgorithm } from "../../src/session/native/algorithm.js";
 import { answerContext, answerKeys, requestContext, requestKeys } from "../../src/session/native/call.js";
 import { beginRequest, openAnswer } from "../../src/session/native/client-call.js";
 import { ClientInit, type ClientSession } from "../../src/session/native/client-init.js";
@@ -72,12 +75,25 @@ async function trustedOf(
   return (id) => keys.get(id);
 }
 
-async function clientKeys(provider: Provider, c: Json): Promise<ShareKeys> {
-  const [p256, x25519, kem] = [c["p256_scalar_hex"], c["x25519_hex"], c["kem_private_hex"]];
+/** The keys of curves that a vector gives; those that a suite has not are empty or absent. */
+async function curveKeys(provider: Provider, s: Json) {
+  const [p256, p384, x25519] = [s["p256_scalar_hex"], s["p384_scalar_hex"], s["x25519_hex"]];
   return {
     ...(p256 && { p256: await provider.p256(unhex(p256)) }),
+    ...(p384 && { p384: await provider.p384(unhex(p384)) }),
     ...(x25519 && { x25519: await provider.x25519(unhex(x25519)) }),
-    ...(kem && { kem: await kemKeyOf(unhex(kem)) }),
+  };
+}
+
+async function clientKeys(provider: Provider, c: Json): Promise<ShareKeys> {
+  const kem = unhex(c["kem_private_hex"]);
+  if (c["kem_seed_hex"]) {
+    const { secretKey } = (kem.length === 2400 ? ml_kem768 : ml_kem1024).keygen(unhex(c["kem_seed_hex"]));
+    same("key of the seed", hex(secretKey), c["kem_private_hex"]);
+  }
+  return {
+    ...(await curveKeys(provider, c)),
+    ...(kem.length > 0 && { [kem.length === 2400 ? "kem" : "kem1024"]: await kemKeyOf(kem) }),
   };
 }
 
@@ -95,6 +111,7 @@ function clientInit(
     ttlSec: (body["ttl_sec"] ?? undefined) as number | undefined,
     proof: (body["proof"] ?? undefined) as string | undefined,
     pinnedKeyIds: (body["pinned_key_ids"] ?? []) as string[],
+    signatureAlgorithms: (body["signature_algorithms"] ?? undefined) as SignatureAlgorithm[] | undefined,
     authorization: authorization ?? undefined,
   };
   return new ClientInit(provider, offer, keys, old);
@@ -118,10 +135,24 @@ async function serverSession(provider: Provider, s: Json) {
   return { id, wire, clientId, expiresMs, key: unhex(prk), keys };
 }
 
+/** The public key of an identity: the parts of its algorithm, from their scalar and their seed. */
+async function identityKey(provider: Provider, each: Json): Promise<Bytes> {
+  const [scalar, seed, wanted] = [each["scalar_hex"], each["seed_hex"], each["public_hex"]];
+  const parts = ((each["alg"] ?? "ES256") as string).split("+").map(async (part) => {
+    if (part === "ES256") return (await provider.p256(unhex(scalar))).publicKey;
+    if (part === "ES384") return (await provider.p384(unhex(scalar))).publicKey;
+    return (part === "ML-DSA-65" ? ml_dsa65 : ml_dsa87).keygen(unhex(seed)).publicKey;
+  });
+  const key = concat(...(await Promise.all(parts)));
+  if (wanted !== undefined) same("identity key", hex(key), wanted);
+  return key;
+}
+
 async function identitiesOf(provider: Provider, listed: Json[]): Promise<Identity[]> {
   return Promise.all(
     listed.map(async (each) => ({
-      keyId: await keyIdOf(provider, (await provider.p256(unhex(each["scalar_hex"]))).publicKey),
+      keyId: await keyIdOf(provider, await identityKey(provider, each)),
+      algorithm: (each["alg"] ?? "ES256") as SignatureAlgorithm,
       notBeforeMs: each["not_before_ms"] as number,
       notAfterMs: each["not_after_ms"] as number,
     })),
@@ -158,12 +189,10 @@ async function init3(provider: Provider, s: Json): Promise<void> {
   const identities = await identitiesOf(provider, server["identities"]);
   const served = { suites: server["suites"] as string[], identities };
   const init = admitInit(body, served, s["now_ms"]);
+  const kem = { ciphertext: unhex(server["kem_ciphertext_hex"]), secret: unhex(server["kem_secret_hex"]) };
   const keys: ServerShareKeys = {
-    ...(server["p256_scalar_hex"] && { p256: await provider.p256(unhex(server["p256_scalar_hex"])) }),
-    ...(server["x25519_hex"] && { x25519: await provider.x25519(unhex(server["x25519_hex"])) }),
-    ...(server["kem_ciphertext_hex"] && {
-      kem: { ciphertext: unhex(server["kem_ciphertext_hex"]), secret: unhex(server["kem_secret_hex"]) },
-    }),
+    ...(await curveKeys(provider, server)),
+    ...(kem.ciphertext.length > 0 && { [kem.ciphertext.length === 1088 ? "kem" : "kem1024"]: kem }),
   };
   if (!server["kem_ciphertext_hex"]) same("no secret of no ciphertext", server["kem_secret_hex"], "");
   const decided = {
@@ -328,7 +357,7 @@ async function answer3Refused(provider: Provider, s: Json): Promise<void> {
 async function takeKeySet(provider: Provider, s: Json) {
   const { root_public_hex: root, now_ms: now, taken_issued_ms: taken } = s as Json;
   const set = await parseKeySet(provider, utf8(s["body"]));
-  await checkKeySet(provider, set, unhex(root));
+  await checkKeySet(provider, set, unhex(root), s["signature_algorithms"] ?? undefined);
   checkKeySetTimes(set, now, taken ?? undefined);
   return set;
 }
@@ -339,12 +368,17 @@ async function keySet3(provider: Provider, s: Json): Promise<void> {
   const wanted = s["keys"].map((key: Json) => [key["key_id"], key["public_hex"]]);
   same(
     "keys",
-    set.keys.map((key) => [key.keyId, hex(key.publicKey)]),
+    set.keys.filter((key) => algorithmOf(key.publicKey)).map((key) => [key.keyId, hex(key.publicKey)]),
     wanted,
   );
+  const accepted = s["signature_algorithms"] ?? undefined;
   for (const { key_id: id, server_time_ms: time, now_ms: now, trusted } of s["signers"]) {
     const own = set.keys.find((key) => key.keyId === id)?.publicKey;
-    same(`${id} at ${time}, ${now}`, own !== undefined && liveKey(set, id, time, now) === own, trusted);
+    const isTrusted =
+      own !== undefined &&
+      liveKey(set, id, time, now) === own &&
+      isAccepted(algorithmOf(own), accepted, false);
+    same(`${id} at ${time}, ${now}`, isTrusted, trusted);
   }
 }
 

@@ -124,7 +124,7 @@ async function answer4Refused(provider: Provider, s: Json): Promise<void> {
 async function takeDocument(provider: Provider, s: Json) {
   const { root_public_hex: root, now_ms: now, taken_issued_ms: taken } = s as Json;
   const document = await parseKeyDocument(provider, utf8(s["body"]));
-  await checkKeyDocument(provider, document, unhex(root));
+  await checkKeyDocument(provider, document, unhex(root), s["signature_algorithms"] ?? undefined);
   checkKeySetTimes(document, now, taken ?? undefined);
   return document;
 }

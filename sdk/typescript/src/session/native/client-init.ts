@@ -2,6 +2,7 @@
 import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, equal, latin1, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
+import { algorithmOf, isAccepted, type SignatureAlgorithm, verify } from "./algorithm.js";
 import type { Seal } from "./call.js";
 import { SessionKeys, schedule } from "./keys.js";
 import {
@@ -31,6 +32,7 @@ export interface Offer {
   readonly clientId: string;
   readonly ttlSec?: number | undefined;
   readonly pinnedKeyIds: readonly string[];
+  readonly signatureAlgorithms?: readonly SignatureAlgorithm[] | undefined;
   /** The value of `Authorization` as it is sent, which a renewal has none of. */
   readonly authorization?: string | undefined;
   /** A DPoP proof. */
@@ -101,7 +103,8 @@ export class ClientInit {
     const provider = this.#provider;
     const { answer, signature, confirm } = this.claimed(status, body);
     const key = trusted(answer.keyId);
-    if (key === undefined) {
+    const { pinnedKeyIds, signatureAlgorithms: accepted } = this.#request;
+    if (key === undefined || !isAccepted(algorithmOf(key), accepted, pinnedKeyIds.length > 0)) {
       throw new SealwayError("key_untrusted", "the identity key is not trusted");
     }
     const credential =
@@ -109,7 +112,7 @@ export class ClientInit {
         ? new Uint8Array()
         : await provider.sha256(latin1(this.#authorization));
     const th = await provider.sha256(transcript(this.#request, credential, answer, this.#old?.id));
-    if (!(await provider.verify(key, signedMessage(th), signature))) {
+    if (!(await verify(provider, key, signedMessage(th), signature))) {
       throw new SealwayError("signature_invalid", "the answer is not signed by its key");
     }
     const secret = await clientAgree(this.#suite, answer.share, this.#keys);

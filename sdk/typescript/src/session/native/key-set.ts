@@ -2,9 +2,10 @@
 import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, hex } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import { SET_LEN_MAX } from "../../wire/forms.js";
+import { SET_LEN_MAX, SIGNATURE_LEN_MAX } from "../../wire/forms.js";
 import { membersOf } from "../../wire/json.js";
 import { bytesOf, fault, Reader, textOf, wholeUpTo } from "../../wire/reader.js";
+import { ALGORITHM_NAME, algorithmOf, isAlgorithm } from "./algorithm.js";
 import { KEY_ID } from "./message.js";
 
 const KEYS_MAX = 16;
@@ -14,7 +15,7 @@ export const wholeMs = wholeUpTo(1e15 - 1);
 /** A key of a set. */
 export interface SetKey {
   readonly keyId: string;
-  /** 65 bytes. */
+  /** Names the algorithm by its length; of an algorithm that this SDK does not know it is never trusted. */
   readonly publicKey: Bytes;
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
@@ -29,7 +30,7 @@ export interface KeySet<K = SetKey> {
   readonly rootSignature?: Bytes | undefined;
 }
 
-/** The id of an identity key: the first 16 bytes of the SHA-256 of its 65. */
+/** The id of an identity key: the first 16 bytes of the SHA-256 of its public key. */
 export async function keyIdOf(provider: Provider, publicKey: Uint8Array): Promise<string> {
   return hex((await provider.sha256(publicKey)).subarray(0, 16));
 }
@@ -71,16 +72,18 @@ const malformed = (field: string) => fault("field_invalid", field);
  */
 export function parseKeySet(provider: Provider, body: Uint8Array): Promise<KeySet> {
   return parseSet(body, async (reader) => {
-    reader.required("alg", textOf(/^ES256$/));
+    const alg = reader.required("alg", textOf(ALGORITHM_NAME));
     const key = {
       keyId: reader.required("key_id", textOf(KEY_ID)),
-      publicKey: reader.required("public_key", bytesOf(65)),
+      publicKey: reader.required("public_key", bytesOf(SIGNATURE_LEN_MAX)),
       notBeforeMs: reader.required("not_before_ms", wholeMs),
       notAfterMs: reader.required("not_after_ms", wholeMs),
     };
+    const algorithm = algorithmOf(key.publicKey);
+    const isForm = algorithm === undefined ? !isAlgorithm(alg) : alg === algorithm;
+    if (!isForm || (algorithm?.startsWith("ES") && key.publicKey[0] !== 4)) throw malformed("public_key");
     // Else a root's word for one key could be taken for its word for another.
-    if (key.keyId !== (await keyIdOf(provider, key.publicKey)) || key.publicKey[0] !== 4)
-      throw malformed("key_id");
+    if (key.keyId !== (await keyIdOf(provider, key.publicKey))) throw malformed("key_id");
     return key;
   });
 }

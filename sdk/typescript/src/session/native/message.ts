@@ -3,8 +3,9 @@ import { toBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 import { fields } from "../../wire/fields.js";
-import { INIT_LEN_MAX } from "../../wire/forms.js";
+import { INIT_LEN_MAX, SIGNATURE_LEN_MAX } from "../../wire/forms.js";
 import { bytesOf, namesOf, Reader, shortText, textOf, wholeUpTo } from "../../wire/reader.js";
+import { ALGORITHM_NAME } from "./algorithm.js";
 
 const SUITE_NAME = /^[A-Za-z0-9_-]{1,32}$/;
 const SESSION_ID = /^S-[0-9a-f]{32}$/;
@@ -30,6 +31,8 @@ export interface InitRequest {
   readonly ttlSec?: number | undefined;
   readonly proof?: string | undefined;
   readonly pinnedKeyIds: readonly string[];
+  /** Algorithms of identity keys that the client accepts; absent of a client without a restriction. */
+  readonly signatureAlgorithms?: readonly string[] | undefined;
 }
 
 /** The answer to an init, without signature and confirmation. */
@@ -65,6 +68,7 @@ export function encodeInitRequest(request: InitRequest): Bytes {
       ttl_sec: request.ttlSec,
       proof: request.proof,
       pinned_key_ids: request.pinnedKeyIds.length > 0 ? request.pinnedKeyIds : undefined,
+      signature_algorithms: request.signatureAlgorithms,
     }),
   );
 }
@@ -86,6 +90,7 @@ export function parseInitRequest(body: Uint8Array): InitRequest {
     ttlSec: reader.optional("ttl_sec", wholeUpTo(U32)),
     proof: reader.optional("proof", shortText(PROOF_LEN_MAX)),
     pinnedKeyIds: reader.optional("pinned_key_ids", namesOf(KEY_ID, 0, KEYS_MAX)) ?? [],
+    signatureAlgorithms: reader.optional("signature_algorithms", namesOf(ALGORITHM_NAME, 1, 8)),
   };
 }
 
@@ -134,10 +139,13 @@ export function parseInitAnswer(status: number, body: Uint8Array): SignedAnswer 
   };
   return {
     answer,
-    signature: reader.required("signature", bytesOf(64)),
-    confirm: reader.required("confirm", bytesOf(32)),
+    signature: reader.required("signature", bytesOf(SIGNATURE_LEN_MAX)),
+    confirm: reader.required("confirm", bytesOf(32, 32)),
   };
 }
+
+/** Without a restriction there are no bytes at all, as in versions that knew none. */
+const algorithms = ({ signatureAlgorithms: names }: InitRequest) => (names ? [fields(...names)] : []);
 
 /**
  * The transcript. `credential` is empty or the SHA-256 of `Authorization`; `renewed` the id of the session that a renewal
@@ -158,6 +166,7 @@ export function transcript(
     request.ttlSec,
     request.proof,
     fields(...request.pinnedKeyIds),
+    ...algorithms(request),
     credential,
     answer.sessionId,
     answer.suite,
@@ -176,7 +185,8 @@ export function transcript(
 /** Encodes the input of `init_hash`, the claim of a DPoP proof: its SHA-256 in base64url. */
 export function initHashInput(request: InitRequest): Bytes {
   const { suites, suite, share, clientId, ttlSec, pinnedKeyIds } = request;
-  return fields(fields(...suites), suite, share, clientId, ttlSec, fields(...pinnedKeyIds));
+  const pins = fields(...pinnedKeyIds);
+  return fields(fields(...suites), suite, share, clientId, ttlSec, pins, ...algorithms(request));
 }
 
 /** Encodes the message that an identity key signs, from the hash of the transcript. */

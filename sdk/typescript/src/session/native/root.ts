@@ -3,11 +3,13 @@ import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, concat, utf8 } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 import { fields } from "../../wire/fields.js";
+import { algorithmOf, isAccepted, verify } from "./algorithm.js";
 import { type KeySet, keyIdOf, type SetKey } from "./key-set.js";
 
 /**
  * Checks that `root` signed a set.
  *
+ * @param accepted the algorithms to which the client is restricted.
  * @param label names the wire and what is signed.
  * @param encode gives the fields of a key.
  * @throws {SealwayError} `key_untrusted`, `signature_invalid`.
@@ -16,14 +18,16 @@ export async function checkSet<K>(
   provider: Provider,
   set: KeySet<K>,
   root: Uint8Array,
+  accepted: readonly string[] | undefined,
   label: string,
   encode: (key: K) => Bytes,
 ): Promise<void> {
-  if (set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
+  const isTrusted = isAccepted(algorithmOf(root), accepted, true);
+  if (!isTrusted || set.rootKeyId !== (await keyIdOf(provider, root)) || set.rootSignature === undefined) {
     throw new SealwayError("key_untrusted", "the key set is not signed by the pinned root");
   }
   const hash = await provider.sha256(fields(set.issuedMs, set.expiresMs, fields(...set.keys.map(encode))));
-  if (!(await provider.verify(root, concat(utf8(label), hash), set.rootSignature))) {
+  if (!(await verify(provider, root, concat(utf8(label), hash), set.rootSignature))) {
     throw new SealwayError("signature_invalid", "the key set is not signed by the pinned root");
   }
 }
@@ -33,8 +37,13 @@ export async function checkSet<K>(
  *
  * @throws {SealwayError} as {@link checkSet} does.
  */
-export function checkKeySet(provider: Provider, set: KeySet, root: Uint8Array): Promise<void> {
-  return checkSet(provider, set, root, "sealway/3 keys", (key) =>
+export function checkKeySet(
+  provider: Provider,
+  set: KeySet,
+  root: Uint8Array,
+  accepted: readonly string[] | undefined,
+): Promise<void> {
+  return checkSet(provider, set, root, accepted, "sealway/3 keys", (key) =>
     fields(key.keyId, key.publicKey, key.notBeforeMs, key.notAfterMs),
   );
 }

@@ -2,6 +2,7 @@
 import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, hex, latin1, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
+import { isAccepted, type SignatureAlgorithm } from "./algorithm.js";
 import { SessionKeys, schedule } from "./keys.js";
 import {
   type Auth,
@@ -17,13 +18,14 @@ import { chosenSuite, isSuite, PARTS, type ServerShareKeys, type Suite, serverAg
 /** An identity key, without its private half. */
 export interface Identity {
   readonly keyId: string;
+  readonly algorithm: SignatureAlgorithm;
   /** Milliseconds of the epoch; live from this one … */
   readonly notBeforeMs: number;
   /** … up to and without this one. */
   readonly notAfterMs: number;
 }
 
-/** Signs a message with ES256 as the identity key of this id, 64 bytes. */
+/** Signs a message by the identity key of this id; both parts of a composite key sign `fields(algorithm)` and the message. */
 export type Sign = (keyId: string, message: Bytes) => Promise<Bytes>;
 
 /** Suites and identity keys of a server. */
@@ -78,10 +80,13 @@ export function admitInit(body: Uint8Array, served: ServerConfig, nowMs: number)
   const live = served.identities
     .filter((key) => key.notBeforeMs <= nowMs && nowMs < key.notAfterMs)
     .sort((a, b) => b.notBeforeMs - a.notBeforeMs);
-  const pinned = request.pinnedKeyIds;
-  const signer = live.find((key) => pinned.length === 0 || pinned.includes(key.keyId));
+  const { pinnedKeyIds: pinned, signatureAlgorithms: accepted } = request;
+  const signer = live.find(
+    ({ keyId, algorithm }) =>
+      isAccepted(algorithm, accepted, pinned.length > 0) && (pinned.length === 0 || pinned.includes(keyId)),
+  );
   if (signer === undefined) {
-    throw new SealwayError("key_retired", "none of the pinned identity keys is live");
+    throw new SealwayError("key_retired", "none of the identity keys that the client accepts is live");
   }
   return { request, suite, signer: signer.keyId, keyIds: live.map((key) => key.keyId) };
 }

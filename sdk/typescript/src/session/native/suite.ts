@@ -3,24 +3,33 @@ import type { AgreementKey, KemKey, Provider } from "../../crypto/provider.js";
 import { type Bytes, concat, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
 
-export type Suite = "X25519MLKEM768" | "SecP256r1MLKEM768" | "P256";
+export type Suite = "X25519MLKEM768" | "SecP256r1MLKEM768" | "P256" | "SecP384r1MLKEM1024" | "MLKEM1024";
+
+type KemPart = "kem" | "kem1024";
+type CurvePart = "x25519" | "p256" | "p384";
 
 /** An agreement within a suite or a KEM. */
-export type Part = "kem" | "x25519" | "p256";
+export type Part = KemPart | CurvePart;
 
 /** The parts of each suite, in the order in which their shares and secrets stand. */
 export const PARTS: Readonly<Record<Suite, readonly Part[]>> = {
   X25519MLKEM768: ["kem", "x25519"],
   SecP256r1MLKEM768: ["p256", "kem"],
   P256: ["p256"],
+  SecP384r1MLKEM1024: ["p384", "kem1024"],
+  MLKEM1024: ["kem1024"],
 };
 
-/** All suites that this SDK has, the one liked most first. */
-export const SUITES = Object.keys(PARTS) as readonly Suite[];
+/** All suites that this SDK has. */
+export const ALL_SUITES = Object.keys(PARTS) as readonly Suite[];
 
+/** The suites that a client offers by default, in order of preference: all that this SDK has but those with ML-KEM-1024. */
+export const SUITES = ALL_SUITES.slice(0, 3);
+
+const CURVE_LENGTHS: Readonly<Record<CurvePart, number>> = { x25519: 32, p256: 65, p384: 97 };
 /** Bytes of a part's share: of who has the decapsulation key, and of who encapsulates. */
-export const CLIENT_LENGTHS: Readonly<Record<Part, number>> = { kem: 1184, x25519: 32, p256: 65 };
-export const SERVER_LENGTHS: Readonly<Record<Part, number>> = { kem: 1088, x25519: 32, p256: 65 };
+export const CLIENT_LENGTHS: Readonly<Record<Part, number>> = { ...CURVE_LENGTHS, kem: 1184, kem1024: 1568 };
+export const SERVER_LENGTHS: Readonly<Record<Part, number>> = { ...CURVE_LENGTHS, kem: 1088, kem1024: 1568 };
 const KEM_Q = 3329;
 
 /** True if a name is a suite of this SDK. */
@@ -33,25 +42,22 @@ export function chosenSuite(client: readonly string[], server: readonly string[]
   return client.find((suite) => server.includes(suite));
 }
 
-/** The private keys of one init; a suite uses its own. */
-export interface ShareKeys {
-  readonly kem?: KemKey;
-  readonly x25519?: AgreementKey;
-  readonly p256?: AgreementKey;
-}
+const isKem = (part: Part): part is KemPart => part.startsWith("kem");
+
+/** The keys of one init; a suite uses its own. */
+type Keys<Kem> = { [K in KemPart]?: Kem } & { [C in CurvePart]?: AgreementKey };
+
+/** The private keys of a client. */
+export type ShareKeys = Readonly<Keys<KemKey>>;
 
 /** An encapsulation that was made for a client's key, and the server's private keys. */
-export interface ServerShareKeys {
-  readonly kem?: { readonly ciphertext: Bytes; readonly secret: Bytes };
-  readonly x25519?: AgreementKey;
-  readonly p256?: AgreementKey;
-}
+export type ServerShareKeys = Readonly<Keys<{ readonly ciphertext: Bytes; readonly secret: Bytes }>>;
 
 /** Draws what a client's share of a suite needs. */
 export async function drawShareKeys(provider: Provider, suite: Suite): Promise<ShareKeys> {
-  const keys: { kem?: KemKey; x25519?: AgreementKey; p256?: AgreementKey } = {};
+  const keys: Keys<KemKey> = {};
   for (const part of PARTS[suite]) {
-    if (part === "kem") keys.kem = await provider.kem();
+    if (isKem(part)) keys[part] = await provider[part]();
     else keys[part] = await provider[part]();
   }
   return keys;
@@ -94,8 +100,9 @@ export function clientShare(suite: Suite, keys: ShareKeys): Bytes {
 export async function clientAgree(suite: Suite, share: Uint8Array, keys: ShareKeys): Promise<Bytes> {
   const secrets: Bytes[] = [];
   for (const [part, bytes] of split(PARTS[suite], share, SERVER_LENGTHS)) {
-    const secret =
-      part === "kem" ? await have(keys.kem).decapsulate(bytes) : await have(keys[part]).agree(bytes);
+    const secret = isKem(part)
+      ? await have(keys[part]).decapsulate(bytes)
+      : await have(keys[part]).agree(bytes);
     if (secret === undefined) throw refuse();
     secrets.push(secret);
   }
@@ -106,7 +113,7 @@ export async function clientAgree(suite: Suite, share: Uint8Array, keys: ShareKe
 
 /** FIPS 203 section 7.2: every coefficient of an encapsulation key is below q. */
 function isKemKey(key: Uint8Array): boolean {
-  for (let at = 0; at < 1152; at += 3) {
+  for (let at = 0; at < key.length - 32; at += 3) {
     const [a, b, c] = [key[at] as number, key[at + 1] as number, key[at + 2] as number];
     if (a + 256 * (b & 15) >= KEM_Q || (b >> 4) + 16 * c >= KEM_Q) return false;
   }
@@ -123,35 +130,13 @@ export async function drawServerShareKeys(
   parts: readonly Part[],
   share: Uint8Array,
 ): Promise<ServerShareKeys> {
-  const keys: {
-    kem?: { ciphertext: Bytes; secret: Bytes };
-    x25519?: AgreementKey;
-    p256?: AgreementKey;
-  } = {};
+  const keys: Keys<{ ciphertext: Bytes; secret: Bytes }> = {};
   for (const [part, bytes] of split(parts, share, CLIENT_LENGTHS)) {
-    if (part !== "kem") keys[part] = await provider[part]();
-    else if (isKemKey(bytes)) keys.kem = await provider.encapsulate(bytes);
+    if (!isKem(part)) keys[part] = await provider[part]();
+    else if (isKemKey(bytes)) keys[part] = await provider.encapsulate(bytes);
     else throw refuse();
   }
   return keys;
-}
-
-/**
- * Checks a client's share without agreeing on anything.
- *
- * @throws {SealwayError} `public_key_invalid`.
- */
-export async function checkClientShare(provider: Provider, suite: Suite, share: Uint8Array): Promise<void> {
-  for (const [part, bytes] of split(PARTS[suite], share, CLIENT_LENGTHS)) {
-    if (part === "kem" && !isKemKey(bytes)) throw refuse();
-    if (part === "p256" && !(await provider.isPoint(bytes))) throw refuse();
-    if (part === "x25519") {
-      // Only an agreement shows a point of small order.
-      const secret = await (await provider.x25519()).agree(bytes);
-      if (secret === undefined) throw refuse();
-      wipe(secret);
-    }
-  }
 }
 
 /**
@@ -167,9 +152,9 @@ export async function serverAgree(
   const shares: Bytes[] = [];
   const secrets: Bytes[] = [];
   for (const [part, bytes] of split(parts, share, CLIENT_LENGTHS)) {
-    if (part === "kem") {
+    if (isKem(part)) {
       if (!isKemKey(bytes)) throw refuse();
-      const kem = have(keys.kem);
+      const kem = have(keys[part]);
       shares.push(kem.ciphertext);
       secrets.push(kem.secret);
     } else {

@@ -44,8 +44,13 @@ export function parseKeyDocument(provider: Provider, body: Uint8Array): Promise<
  *
  * @throws {SealwayError} `key_untrusted`, `signature_invalid`.
  */
-export function checkKeyDocument(provider: Provider, document: KeyDocument, root: Uint8Array): Promise<void> {
-  return checkSet(provider, document, root, "sealway/4 keys", (key) =>
+export function checkKeyDocument(
+  provider: Provider,
+  document: KeyDocument,
+  root: Uint8Array,
+  accepted: readonly string[] | undefined,
+): Promise<void> {
+  return checkSet(provider, document, root, accepted, "sealway/4 keys", (key) =>
     fields(key.bytes, key.notBeforeMs, key.useUntilMs, key.notAfterMs),
   );
 }
