@@ -3,8 +3,8 @@ package dev.sealway.client;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.P256;
 import dev.sealway.exchange.AnswerSeal;
 import dev.sealway.exchange.Exchange;
 import dev.sealway.exchange.Opening;
@@ -104,9 +104,9 @@ final class FakeService implements AutoCloseable {
     }
 
     static Identity identity() {
-        KeyPair pair = P256.generate(RANDOM);
-        return new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-                message -> P256.sign(pair.getPrivate(), message, RANDOM));
+        KeyPair pair = Curve.P256.generate(RANDOM);
+        return new Identity(Curve.P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                message -> Curve.P256.sign(pair.getPrivate(), message, RANDOM));
     }
 
     URI url() {
@@ -171,8 +171,8 @@ final class FakeService implements AutoCloseable {
         Map<String, Object> set = new LinkedHashMap<>(Map.of("issued_ms", issuedMs, "expires_ms", endMs, "keys", keys));
         if (root != null) {
             byte[] hash = Hashes.sha256(number(issuedMs), number(endMs), field(listed));
-            set.put("root_key_id", Identity.keyId(P256.encode((ECPublicKey) root.getPublic())));
-            set.put("root_signature", StrictBase64.encode(P256.sign(root.getPrivate(), Bytes.join("sealway/3 keys".getBytes(), hash), random)));
+            set.put("root_key_id", Identity.keyId(Curve.P256.encode((ECPublicKey) root.getPublic())));
+            set.put("root_signature", StrictBase64.encode(Curve.P256.sign(root.getPrivate(), Bytes.join("sealway/3 keys".getBytes(), hash), random)));
         }
         return Json.write(set).getBytes();
     }

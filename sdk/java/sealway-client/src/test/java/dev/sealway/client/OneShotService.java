@@ -3,9 +3,9 @@ package dev.sealway.client;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.Kem;
-import dev.sealway.crypto.P256;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.nativeprotocol.FrameOpener;
 import dev.sealway.session.nativeprotocol.FrameSealer;
@@ -98,7 +98,7 @@ final class OneShotService implements AutoCloseable {
     record Request(String kid, String enc, String pskId, String method, String target, long stampMs, String nonce, HeaderList headers, byte[] body) {
     }
 
-    final KeyPair root = P256.generate(RANDOM);
+    final KeyPair root = Curve.P256.generate(RANDOM);
     volatile List<ServiceKey> keys = new ArrayList<>(List.of(ServiceKey.generate(Kem.X25519)));
     volatile Verdict verdict = request -> null;
     volatile Misbehaviour misbehaviour = OneShotService::send;
@@ -131,7 +131,7 @@ final class OneShotService implements AutoCloseable {
     }
 
     String rootText() {
-        return StrictBase64.encode(P256.encode((ECPublicKey) root.getPublic()));
+        return StrictBase64.encode(Curve.P256.encode((ECPublicKey) root.getPublic()));
     }
 
     long nowMs() {
@@ -161,8 +161,8 @@ final class OneShotService implements AutoCloseable {
         Map<String, Object> out = new LinkedHashMap<>(Map.of("issued_ms", issuedMs, "expires_ms", expiresMs, "keys", listed));
         if (!isRootHidden) {
             byte[] hash = Hashes.sha256(number(issuedMs), number(expiresMs), field(encoded));
-            out.put("root_key_id", Identity.keyId(P256.encode((ECPublicKey) root.getPublic())));
-            out.put("root_signature", StrictBase64.encode(P256.sign(root.getPrivate(), Bytes.join("sealway/4 keys".getBytes(), hash), RANDOM)));
+            out.put("root_key_id", Identity.keyId(Curve.P256.encode((ECPublicKey) root.getPublic())));
+            out.put("root_signature", StrictBase64.encode(Curve.P256.sign(root.getPrivate(), Bytes.join("sealway/4 keys".getBytes(), hash), RANDOM)));
         }
         return out;
     }
