@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.crypto.Curve;
+import dev.sealway.crypto.SigningKey;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitAnswer;
 import dev.sealway.session.nativeprotocol.KeySet;
@@ -18,7 +19,6 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.security.KeyPair;
 import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
@@ -39,7 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(30)
 class TrustTest {
     private final SecureRandom random = new SecureRandom();
-    private final KeyPair root = Curve.P256.generate(random);
+    private final SigningKey root = SigningKey.of(Curve.P256, Curve.P256.generate(random), random);
     private final List<LogRecord> logged = new CopyOnWriteArrayList<>();
     private final Logger logger = Logger.getLogger("dev.sealway.client");
     private final Handler handler = new Handler() {
@@ -76,8 +76,8 @@ class TrustTest {
         return SealwayClient.builder(service.url()).suites(Suite.P256).trust(trust).build();
     }
 
-    private static String text(KeyPair pair) {
-        return StrictBase64.encode(Curve.P256.encode((ECPublicKey) pair.getPublic()));
+    private static String text(SigningKey pair) {
+        return StrictBase64.encode(pair.publicKey());
     }
 
     private static SealedRequest post() {
@@ -109,7 +109,7 @@ class TrustTest {
         try (SealwayClient client = client(Trust.root(text(root)))) {
             assertEquals("hi", client.send(post()).text());
         }
-        service.root = Curve.P256.generate(random);
+        service.root = SigningKey.of(Curve.P256, Curve.P256.generate(random), random);
         try (SealwayClient client = client(Trust.root(text(root), store))) {
             assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }

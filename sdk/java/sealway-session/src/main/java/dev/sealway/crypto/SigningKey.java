@@ -40,7 +40,10 @@ public final class SigningKey {
         return new SigningKey(publicKey.clone(), signer);
     }
 
-    static SigningKey of(Curve curve, KeyPair pair, SecureRandom random) {
+    /** Makes a key of a key pair of the platform.
+     *
+     * @param random for signatures */
+    public static SigningKey of(Curve curve, KeyPair pair, SecureRandom random) {
         return of(curve.encode((ECPublicKey) pair.getPublic()), message -> curve.sign(pair.getPrivate(), message, random));
     }
 
