@@ -44,7 +44,8 @@ final class Keyring {
             case Trust.FirstUse met -> keys.putAll(decoded(RootHistory.load(met.store(), origin)));
         }
         if (trust instanceof Trust.FirstUse && !keys.isEmpty() && keys.values().stream().noneMatch(this::accepts)) {
-            throw new UsageException("the trust store has no key of " + origin + " that is accepted: one " + Trust.notAccepted(accepted, keys.values().iterator().next()));
+            throw new UsageException("the trust store has no key of " + origin + " that is accepted: one "
+                    + Trust.notAccepted(accepted, keys.values().iterator().next()));
         }
         this.history = trust instanceof Trust.Root root ? new RootHistory(root, accepted, origin, "root") : null;
     }

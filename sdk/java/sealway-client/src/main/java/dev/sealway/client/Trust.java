@@ -101,7 +101,8 @@ public sealed interface Trust {
 
     /** Trust by {@link #pins(List)}. */
     record Pins(List<String> texts) implements Trust {
-        private static final String NAMES = Arrays.stream(SignatureAlgorithm.values()).map(SignatureAlgorithm::text).collect(Collectors.joining(", "));
+        private static final String NAMES = Arrays.stream(SignatureAlgorithm.values()).map(SignatureAlgorithm::text)
+                .collect(Collectors.joining(", "));
         private static final String FORM = "give a key id (32 hexadecimal digits) or a public key in base64, of one of " + NAMES;
     }
 
