@@ -15,16 +15,6 @@ final class BouncyCastle {
     private BouncyCastle() {
     }
 
-    /** Returns true if the library is on the class path: it may be excluded on JDK 24 and newer. */
-    static boolean isThere() {
-        try {
-            Class.forName("org.bouncycastle.crypto.signers.MLDSASigner", false, BouncyCastle.class.getClassLoader());
-            return true;
-        } catch (ClassNotFoundException excluded) {
-            return false;
-        }
-    }
-
     /** Returns the public key of a scalar of a curve. */
     static byte[] point(Curve curve, BigInteger scalar) {
         return new FixedPointCombMultiplier().multiply(CustomNamedCurves.getByName(curve.text()).getG(), scalar).getEncoded(false);

@@ -63,7 +63,7 @@ public enum Kem {
     /** Returns true if this platform has all parts of it. ML-KEM-768 comes with JDK 24, or with Bouncy Castle. */
     public boolean isAvailable() {
         return (!isX25519() || has(() -> KeyPairGenerator.getInstance("X25519")))
-                && (!isHybrid || has(() -> MessageDigest.getInstance("SHA3-256")) && (PlatformMlKem.isThere() || BouncyCastle.isThere()));
+                && (!isHybrid || has(() -> MessageDigest.getInstance("SHA3-256")) && (PlatformMlKem.isThere() || MlDsa.isThere()));
     }
 
     /** A look-up of an algorithm. */

@@ -15,6 +15,17 @@ enum MlDsa {
         this.oid = oid;
     }
 
+    /** Returns true if Bouncy Castle is on the class path: it may be excluded on JDK 24 and newer. Not in the class that uses it, which cannot be
+     * linked without it. */
+    static boolean isThere() {
+        try {
+            Class.forName("org.bouncycastle.crypto.signers.MLDSASigner", false, MlDsa.class.getClassLoader());
+            return true;
+        } catch (ClassNotFoundException excluded) {
+            return false;
+        }
+    }
+
     int publicLen() {
         return publicLen;
     }

@@ -62,7 +62,7 @@ public enum SignatureAlgorithm {
 
     /** Returns true if this platform has all parts of it. ML-DSA comes with Bouncy Castle, which may be excluded on JDK 24 and newer. */
     public boolean isAvailable() {
-        return set == null || BouncyCastle.isThere();
+        return set == null || MlDsa.isThere();
     }
 
     /** Returns the algorithm of a name, or null if this library does not know it. */
@@ -126,8 +126,11 @@ public enum SignatureAlgorithm {
      * in this order.
      *
      * @param random for ECDSA; ML-DSA signs by the deterministic variant
-     * @throws ProtocolException {@code public_key_invalid} for other bytes */
+     * @throws ProtocolException {@code public_key_invalid} for other bytes, {@code provider} without Bouncy Castle */
     public SigningKey key(byte[] secret, SecureRandom random) {
+        if (!MlDsa.isThere()) {
+            throw new ProtocolException(Code.PROVIDER);
+        }
         int scalarLen = curve == null ? 0 : curve.scalarLen();
         if (secret.length != scalarLen + (set == null ? 0 : SEED_LEN)) {
             throw new ProtocolException(Code.PUBLIC_KEY_INVALID);

@@ -66,6 +66,9 @@ public final class SigningKey {
      * @throws UsageException that names the key at fault */
     public static SigningKey pkcs8(byte[] file, SecureRandom random) {
         List<byte[]> documents = split(file);
+        if (!documents.isEmpty() && !MlDsa.isThere()) {
+            throw new UsageException("a key file needs Bouncy Castle: do not exclude bcprov-jdk18on");
+        }
         List<SigningKey> parts = new ArrayList<>();
         for (byte[] document : documents) {
             parts.add(part(document, "key " + (parts.size() + 1) + " of the key file ", random));
@@ -124,9 +127,6 @@ public final class SigningKey {
         String hex = HexFormat.of().formatHex(document);
         for (MlDsa set : MlDsa.values()) {
             if (hex.startsWith(set.seedForm()) && hex.length() == set.seedForm().length() + 64) {
-                if (!BouncyCastle.isThere()) {
-                    throw new UsageException(what + "is of ML-DSA, which needs Bouncy Castle: do not exclude bcprov-jdk18on");
-                }
                 return BouncyCastle.key(set, Arrays.copyOfRange(document, document.length - 32, document.length));
             }
         }
