@@ -150,7 +150,8 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *nati
 	if err != nil {
 		return nil, err
 	}
-	offer := session.Offer{Suites: t.config.Suites, ClientID: t.config.ClientID, TTLSec: t.ttl(), PinnedKeyIDs: t.ring.pinned(), Authorization: authorization}
+	offer := session.Offer{Suites: t.config.Suites, ClientID: t.config.ClientID, TTLSec: t.ttl(), PinnedKeyIDs: t.ring.pinned(), Authorization: authorization,
+		SignatureAlgorithms: t.config.SignatureAlgorithms}
 	init, err := session.NewClientInit(offer, suite, keys, renewed)
 	if err != nil {
 		return nil, err
@@ -263,14 +264,20 @@ func readBounded(body io.Reader, what string, limit int64) ([]byte, error) {
 // is needed.
 func (t *Transport) trustedKey(ctx context.Context, id string, serverMs uint64) ([]byte, error) {
 	public, ask, err := t.ring.key(id, serverMs, nowMs())
-	if err != nil || !ask {
-		return public, err
+	if ask {
+		set, err := t.keySet(ctx)
+		if err != nil {
+			return nil, err
+		}
+		public, err = t.ring.lookUp(id, set, serverMs, nowMs())
+		if err != nil {
+			return nil, err
+		}
 	}
-	set, err := t.keySet(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && !t.ring.accepts(public) {
+		err = &TrustError{KeyID: id, Reason: "it " + notAccepted(t.config.SignatureAlgorithms, public), Err: wire.Refuse(wire.CodeKeyUntrusted)}
 	}
-	return t.ring.lookUp(id, set, serverMs, nowMs())
+	return public, err
 }
 
 func (t *Transport) keySet(ctx context.Context) ([]byte, error) {

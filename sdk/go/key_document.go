@@ -58,16 +58,17 @@ func (t Trust) isOneShot() bool {
 
 // documents finds the keys of wire 4 that a client trusts for one service.
 type documents struct {
-	trust  Trust
-	kems   []crypto.KEM
-	pinned *session.KeyConfig // of a pinned configuration; nil where the document has the keys
-	held   *slot[*heldDocument]
-	mu     sync.Mutex
-	newest issued
+	trust    Trust
+	accepted session.Algorithms // of the root
+	kems     []crypto.KEM
+	pinned   *session.KeyConfig // of a pinned configuration; nil where the document has the keys
+	held     *slot[*heldDocument]
+	mu       sync.Mutex
+	newest   issued
 }
 
 func newDocuments(config *Config, origin string) (*documents, error) {
-	d := &documents{trust: config.Trust, kems: config.KEMs, held: newSlot[*heldDocument](config.TotalTimeout, "fetching the key document")}
+	d := &documents{trust: config.Trust, accepted: config.SignatureAlgorithms, kems: config.KEMs, held: newSlot[*heldDocument](config.TotalTimeout, "fetching the key document")}
 	if d.trust.kind == trustKeyConfigs {
 		first := slices.IndexFunc(d.trust.configs, func(key *session.KeyConfig) bool { return slices.Contains(d.kems, key.KEM) })
 		if first < 0 {
@@ -117,7 +118,7 @@ func (d *documents) take(text []byte) (*heldDocument, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.trust.kind == trustRoot {
-		if err := document.VerifyRoot(d.trust.root, nowMs(), d.newest.ms); err != nil {
+		if err := document.VerifyRoot(d.trust.root, d.accepted, nowMs(), d.newest.ms); err != nil {
 			return nil, &TrustError{Reason: "its key document is not what the pinned root signed last", Err: err}
 		}
 		if err := d.newest.keep(document.IssuedMs); err != nil {

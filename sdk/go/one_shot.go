@@ -2,7 +2,6 @@ package sealway
 
 import (
 	"context"
-	"crypto/mlkem"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -104,7 +103,7 @@ type oneShotKey struct {
 func (k *oneShotKey) leadLen() int { return k.LeadLen() }
 
 func (k *oneShotKey) seal(line session.Line, contentType string) (wire.HeaderList, *session.FrameSealer, *session.Call, error) {
-	ephemeral, err := crypto.DrawEphemeral(k.KEM(), rand.Reader, (*mlkem.EncapsulationKey768).Encapsulate)
+	ephemeral, err := crypto.DrawEphemeral(k.KEM(), rand.Reader, crypto.EncapsulationKey.Encapsulate)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -2,7 +2,6 @@ package sealway
 
 import (
 	"context"
-	"crypto/mlkem"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -25,6 +24,7 @@ type service struct {
 	*httptest.Server
 	store      *MemoryStore
 	identity   crypto.Signer
+	older      []crypto.Signer // live since an earlier time than identity
 	suites     []crypto.Suite
 	ttlSec     uint32
 	offsetMs   atomic.Int64
@@ -111,8 +111,27 @@ func (s *service) spoilWith(spoil func(w http.ResponseWriter, r *http.Request, n
 }
 
 func (s *service) keySet(w http.ResponseWriter, _ *http.Request) {
-	json.NewEncoder(w).Encode(map[string]any{"issued_ms": 1, "expires_ms": uint64(1) << 49, "keys": []any{map[string]any{"key_id": crypto.KeyID(s.identity.PublicKey()),
-		"alg": "ES256", "public_key": wire.EncodeBase64(s.identity.PublicKey()), "not_before_ms": 0, "not_after_ms": uint64(1) << 49}}})
+	var keys []any
+	for _, identity := range s.identities() {
+		public := identity.Key.PublicKey()
+		keys = append(keys, map[string]any{"key_id": crypto.KeyID(public), "alg": algorithmName(public), "public_key": wire.EncodeBase64(public),
+			"not_before_ms": identity.NotBeforeMs, "not_after_ms": identity.NotAfterMs})
+	}
+	json.NewEncoder(w).Encode(map[string]any{"issued_ms": 1, "expires_ms": uint64(1) << 49, "keys": keys})
+}
+
+func algorithmName(public []byte) string {
+	algorithm, _ := crypto.AlgorithmOf(public)
+	return string(algorithm)
+}
+
+// identities are the live keys of the service.
+func (s *service) identities() []session.Identity {
+	keys := []session.Identity{{Key: s.identity, NotBeforeMs: 1, NotAfterMs: 1 << 49}}
+	for _, key := range s.older {
+		keys = append(keys, session.Identity{Key: key, NotAfterMs: 1 << 49})
+	}
+	return keys
 }
 
 func (s *service) agree(w http.ResponseWriter, r *http.Request, old *session.Record) {
@@ -122,14 +141,14 @@ func (s *service) agree(w http.ResponseWriter, r *http.Request, old *session.Rec
 		s.tell(w, "malformed", 400, nil)
 		return
 	}
-	terms := session.Terms{Suites: s.suites, Identities: []session.Identity{{Key: s.identity, NotAfterMs: 1 << 60}}, ExpiresInSec: s.ttlSec,
+	terms := session.Terms{Suites: s.suites, Identities: s.identities(), ExpiresInSec: s.ttlSec,
 		Auth: session.AuthNone, Credential: session.Credential(r.Header.Get("Authorization"))}
 	if old != nil {
 		terms.Credential = nil
 	}
 	answer, record, err := session.AgreeInit(request, terms, old, func(suite crypto.Suite) (session.InitRandoms, error) {
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
-		return session.InitRandoms{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
+		return session.InitRandoms{SessionID: random16(), Keys: keys, Encapsulate: crypto.EncapsulationKey.Encapsulate}, err
 	}, s.nowMs())
 	switch {
 	case err == nil:

@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"sealway.dev/go/crypto"
+	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
 
@@ -34,8 +37,12 @@ type Config struct {
 	PSK PSK
 	// KEMs lists the key encapsulations that are allowed on wire 4; the service's order counts. The default is all of them.
 	KEMs []crypto.KEM
-	// Suites lists the key agreements of wire 3 in order of preference. The default is all of them.
+	// Suites lists the key agreements of wire 3 in order of preference. The default is [crypto.Suites]; those with ML-KEM-1024 are
+	// offered only if they are named.
 	Suites []crypto.Suite
+	// SignatureAlgorithms restricts the algorithms of identity keys (wire 3) and of the root (wires 3 and 4): 1 to 8, those with ML-DSA
+	// only with the module sealway.dev/go/mldsa. By default the client accepts ES256, and of pinned keys and a pinned root every algorithm.
+	SignatureAlgorithms []crypto.SignatureAlgorithm
 	// TTL is the life to ask for a session, in whole seconds. The default is the service's.
 	TTL time.Duration
 	// Authorization returns the value of that header for an init, empty for none. Requests carry their own.
@@ -129,7 +136,7 @@ func newTransport(serviceURL string, config Config) (*Transport, error) {
 	t.native, t.compat = newSlot[*nativeSession](c.TotalTimeout, "agreeing a session"), newSlot[*compatSession](c.TotalTimeout, "agreeing a session")
 	switch c.Wire {
 	case wire.Wire3:
-		t.ring, err = newKeyring(c.Trust, origin(t.authorityURL))
+		t.ring, err = newKeyring(c.Trust, c.SignatureAlgorithms, origin(t.authorityURL))
 	case wire.Wire4:
 		t.oneShot = &oneShotClient{pskID: c.PSK.ID}
 		copy(t.oneShot.psk[:], c.PSK.Key)
@@ -167,8 +174,11 @@ func checkConfig(c *Config) error {
 	}
 	for _, suite := range c.Suites {
 		if _, known := crypto.ParseSuite(string(suite)); !known {
-			return &UsageError{fmt.Sprintf("Config.Suites: %.64q is unknown: the suites are %v", suite, crypto.Suites())}
+			return &UsageError{fmt.Sprintf("Config.Suites: %.64q is unknown: the suites are %v", suite, crypto.AllSuites())}
 		}
+	}
+	if err := checkAlgorithms(c); err != nil {
+		return err
 	}
 	isMissing := c.Trust.kind == trustPins && len(c.Trust.pins) == 0
 	switch {
@@ -176,6 +186,29 @@ func checkConfig(c *Config) error {
 		return &UsageError{"Config.Trust is missing, or of wire 4: give TrustPins, TrustRoot or TrustFirstUse"}
 	case c.Wire == wire.Wire4 && !c.Trust.isOneShot():
 		return &UsageError{"Config.Trust is missing, or of wire 3: give TrustKeyConfigs, TrustKids or TrustRoot"}
+	}
+	return nil
+}
+
+// checkAlgorithms rejects algorithms that this program does not have, and pinned keys and roots that the client would never accept.
+func checkAlgorithms(c *Config) error {
+	if len(c.SignatureAlgorithms) > wire.AlgorithmsMax {
+		return &UsageError{fmt.Sprintf("Config.SignatureAlgorithms has %d algorithms: at most %d", len(c.SignatureAlgorithms), wire.AlgorithmsMax)}
+	}
+	for i, algorithm := range c.SignatureAlgorithms {
+		switch {
+		case algorithm.PublicLen() == 0:
+			return &UsageError{fmt.Sprintf("Config.SignatureAlgorithms: %.64q is unknown: the algorithms are %v", algorithm, crypto.SignatureAlgorithms())}
+		case !algorithm.Available():
+			return &UsageError{fmt.Sprintf("Config.SignatureAlgorithms: %s needs the module sealway.dev/go/mldsa: import it", algorithm)}
+		case slices.Contains(c.SignatureAlgorithms[:i], algorithm):
+			return &UsageError{fmt.Sprintf("Config.SignatureAlgorithms has %s twice", algorithm)}
+		}
+	}
+	for _, public := range append(slices.Collect(maps.Values(c.Trust.pins)), c.Trust.root) {
+		if public != nil && !session.Algorithms(c.SignatureAlgorithms).Accept(public, true) {
+			return &UsageError{"Config.Trust: the key " + crypto.KeyID(public) + " " + notAccepted(c.SignatureAlgorithms, public)}
+		}
 	}
 	return nil
 }

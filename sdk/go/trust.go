@@ -37,7 +37,7 @@ type Trust struct {
 	err     error
 }
 
-// TrustPins trusts these identity keys alone: 1 to 16 key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes).
+// TrustPins trusts these identity keys alone: 1 to 16 key ids (32 hexadecimal digits) or public keys (base64), of any algorithm.
 // [NewTransport] reports a malformed pin.
 func TrustPins(pins ...string) Trust {
 	trust := Trust{pins: map[string][]byte{}}
@@ -63,13 +63,13 @@ func TrustPins(pins ...string) Trust {
 
 func publicKey(text string) ([]byte, error) {
 	public, err := wire.DecodeBase64(text)
-	if err != nil || !crypto.ValidPoint(public) {
-		return nil, &UsageError{"a pin is neither a key id nor a public key of P-256 in base64"}
+	if err != nil || !crypto.ValidPublicKey(public) {
+		return nil, &UsageError{fmt.Sprintf("a pin is neither a key id nor the base64 of a public key of %v", crypto.SignatureAlgorithms())}
 	}
 	return public, nil
 }
 
-// TrustRoot trusts the keys that this root key signs (base64 of 65 bytes), on wires 3 and 4. The store keeps the time of the newest key
+// TrustRoot trusts the keys that this root key signs (base64, of any algorithm), on wires 3 and 4. The store keeps the time of the newest key
 // set or key document, so that no earlier one is accepted after a restart; it may be nil. [NewTransport] reports a malformed key.
 func TrustRoot(root string, store TrustStore) Trust {
 	public, err := publicKey(strings.TrimSpace(root))
@@ -82,8 +82,9 @@ func TrustFirstUse(store TrustStore) Trust { return Trust{kind: trustFirstUse, s
 
 // keyring holds the keys that a client trusts for one service.
 type keyring struct {
-	trust  Trust
-	origin string
+	trust    Trust
+	accepted session.Algorithms
+	origin   string
 
 	mu        sync.Mutex
 	keys      map[string][]byte // trusted
@@ -94,8 +95,8 @@ type keyring struct {
 	newest    issued
 }
 
-func newKeyring(trust Trust, origin string) (*keyring, error) {
-	ring := &keyring{trust: trust, origin: origin, keys: map[string][]byte{}, published: map[string][]byte{}}
+func newKeyring(trust Trust, accepted session.Algorithms, origin string) (*keyring, error) {
+	ring := &keyring{trust: trust, accepted: accepted, origin: origin, keys: map[string][]byte{}, published: map[string][]byte{}}
 	for id, public := range trust.pins {
 		if public != nil {
 			ring.keys[id] = public
@@ -120,6 +121,9 @@ func newKeyring(trust Trust, origin string) (*keyring, error) {
 				return nil, &UsageError{"the line of " + origin + " in " + storeName(trust.store) + " is damaged"}
 			}
 			ring.met = true
+			if kept := slices.Collect(maps.Values(ring.keys)); !slices.ContainsFunc(kept, ring.accepts) {
+				return nil, &UsageError{"no key of " + origin + " in " + storeName(trust.store) + " is accepted; one " + notAccepted(accepted, kept[0])}
+			}
 		}
 	}
 	return ring, nil
@@ -144,6 +148,25 @@ func (r *keyring) pinned() []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// accepts says whether the client accepts the algorithm of a trusted key. With pins, and after the first use, the key is pinned.
+func (r *keyring) accepts(public []byte) bool {
+	return r.accepted.Accept(public, r.trust.kind == trustPins || r.trust.kind == trustFirstUse && r.met)
+}
+
+// notAccepted says why a client does not accept the algorithm of a key.
+func notAccepted(accepted session.Algorithms, public []byte) string {
+	algorithm, known := crypto.AlgorithmOf(public)
+	switch {
+	case !known:
+		return "is of an algorithm that this client does not know"
+	case !algorithm.Available():
+		return fmt.Sprintf("is of %s, which needs the module sealway.dev/go/mldsa: import it", algorithm)
+	case len(accepted) > 0:
+		return fmt.Sprintf("is of %s, and Config.SignatureAlgorithms is %v: pin another key, or name its algorithm", algorithm, accepted)
+	}
+	return fmt.Sprintf("is of %s, which a client accepts only of a pinned key, or if Config.SignatureAlgorithms names it", algorithm)
 }
 
 // key returns a key if it is trusted to have signed at serverMs; ask says that the service's key set has to be seen first.
@@ -204,7 +227,7 @@ func (r *keyring) take(data []byte, nowMs uint64) error {
 			}
 		}
 	case trustRoot:
-		if err := set.VerifyRoot(r.trust.root, nowMs, r.newest.ms); err != nil {
+		if err := set.VerifyRoot(r.trust.root, r.accepted, nowMs, r.newest.ms); err != nil {
 			return &TrustError{Reason: "its key set is not what the pinned root signed last", Err: err}
 		}
 		if err := r.newest.keep(set.IssuedMs); err != nil {
@@ -263,7 +286,7 @@ func (r *keyring) remember(answer *session.InitAnswer) error {
 	}
 	for _, id := range append([]string{answer.KeyID}, answer.KeyIDs...) {
 		// A store with a key off the curve could not be read again.
-		if r.keys[id] == nil && crypto.ValidPoint(r.published[id]) {
+		if r.keys[id] == nil && crypto.ValidPublicKey(r.published[id]) && r.accepted.Accept(r.published[id], false) {
 			changed = true
 			add(id, r.published[id])
 		}

@@ -44,7 +44,7 @@ func keptKeys(t *testing.T, file string) map[string][]byte {
 
 func TestWhatAnotherProcessMetFirstIsNotOverwritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known")
-	one, other := must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), sharedOrigin)), must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), sharedOrigin))
+	one, other := must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), nil, sharedOrigin)), must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), nil, sharedOrigin))
 	genuine, next, further, impostor := newIdentity(t), newIdentity(t), newIdentity(t), newIdentity(t)
 	if err := meets(t, one, genuine, next); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func (o offCurve) PublicKey() []byte {
 
 func TestAKeyOffTheCurveIsNotKept(t *testing.T) {
 	file, genuine := filepath.Join(t.TempDir(), "known"), newIdentity(t)
-	ring := must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), sharedOrigin))
+	ring := must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), nil, sharedOrigin))
 	if err := meets(t, ring, genuine, offCurve{newIdentity(t)}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAKeyOffTheCurveIsNotKept(t *testing.T) {
 func TestTheTimeOfARootsSetNeverGoesBackForAnyProcess(t *testing.T) {
 	file, root, key, far := filepath.Join(t.TempDir(), "roots"), newIdentity(t), newIdentity(t), uint64(1)<<49
 	trust := TrustRoot(wire.EncodeBase64(root.PublicKey()), NewFileTrustStore(file))
-	one, other := must(newKeyring(trust, sharedOrigin)), must(newKeyring(trust, sharedOrigin))
+	one, other := must(newKeyring(trust, nil, sharedOrigin)), must(newKeyring(trust, nil, sharedOrigin))
 	take := func(ring *keyring, issuedMs uint64) error {
 		return ring.take(signedSet(t, root, issuedMs, far, key), 1)
 	}

@@ -42,7 +42,7 @@ func timedSet(t *testing.T, root crypto.Signer, issuedMs, expiresMs uint64, keys
 		id, public := crypto.KeyID(key.PublicKey()), key.PublicKey()
 		one := append(append(append(field([]byte(id)), field(public)...), number(timed.notBeforeMs)...), number(timed.endsMs)...)
 		list = append(list, field(one)...)
-		members = append(members, map[string]any{"key_id": id, "alg": "ES256", "public_key": wire.EncodeBase64(public), "not_before_ms": timed.notBeforeMs, "not_after_ms": timed.endsMs})
+		members = append(members, map[string]any{"key_id": id, "alg": algorithmName(public), "public_key": wire.EncodeBase64(public), "not_before_ms": timed.notBeforeMs, "not_after_ms": timed.endsMs})
 	}
 	hash := sha256.Sum256(append(append(number(issuedMs), number(expiresMs)...), field(list)...))
 	signature, err := root.Sign(append([]byte("sealway/3 keys"), hash[:]...))

@@ -157,7 +157,7 @@ pub(crate) fn transfer_long() -> anyhow::Result<()> {
 }
 
 /// The folders of Go's modules below `sdk/go`, sessions first: who uses one downloads what that one requires.
-pub(crate) const GO_MODULES: [&str; 4] = ["", "redisstore", "channel", "broker"];
+pub(crate) const GO_MODULES: [&str; 5] = ["", "mldsa", "redisstore", "channel", "broker"];
 
 const GO_PROGRAMS: [(&str, &str); 4] = [
     ("driver", "./cmd/conformance-driver"),

@@ -67,7 +67,7 @@ func (k KEM) EncLen() int {
 type Ephemeral struct {
 	// Keys has the key of the KEM's group.
 	Keys Keys
-	// Encapsulate draws the secret of the KEM's ML-KEM part; [mlkem.EncapsulationKey768.Encapsulate] outside of tests.
+	// Encapsulate draws the secret of the KEM's ML-KEM part; [EncapsulationKey.Encapsulate] outside of tests.
 	Encapsulate Encapsulate
 }
 

@@ -45,7 +45,7 @@ func TestTheScheduleOfModePSKIsThatOfRFC9180(t *testing.T) {
 
 func TestASenderRejectsAnInvalidPublicKeyAndHalfOfAPSK(t *testing.T) {
 	ephemeral := func(kem KEM) Ephemeral {
-		made, err := DrawEphemeral(kem, rand.Reader, (*mlkem.EncapsulationKey768).Encapsulate)
+		made, err := DrawEphemeral(kem, rand.Reader, EncapsulationKey.Encapsulate)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,8 @@ type Offer struct {
 	PinnedKeyIDs []string
 	// Authorization is the value of that header as it will be sent; empty in a renewal.
 	Authorization string
+	// SignatureAlgorithms restricts the algorithms of identity keys, if it has any. At most 8.
+	SignatureAlgorithms Algorithms
 }
 
 // ClientInit is a client that has sent its share and waits for the server's.
@@ -40,6 +42,9 @@ func NewClientInit(offer Offer, suite crypto.Suite, keys crypto.Keys, renewed *C
 	if len(offer.PinnedKeyIDs) > wire.PinnedKeysMax {
 		return nil, fieldInvalid("pinned_key_ids")
 	}
+	if len(offer.SignatureAlgorithms) > wire.AlgorithmsMax {
+		return nil, fieldInvalid("signature_algorithms")
+	}
 	share, err := crypto.ClientShare(suite, keys)
 	if err != nil {
 		return nil, err
@@ -48,8 +53,8 @@ func NewClientInit(offer Offer, suite crypto.Suite, keys crypto.Keys, renewed *C
 	if renewed != nil {
 		init.credential = nil
 	}
-	init.request = &InitRequest{Suite: string(suite), Suites: suiteNames(offer.Suites), Share: share, ClientID: offer.ClientID,
-		TTLSec: offer.TTLSec, PinnedKeyIDs: offer.PinnedKeyIDs}
+	init.request = &InitRequest{Suite: string(suite), Suites: namesOf(offer.Suites), Share: share, ClientID: offer.ClientID,
+		TTLSec: offer.TTLSec, PinnedKeyIDs: offer.PinnedKeyIDs, SignatureAlgorithms: offer.SignatureAlgorithms}
 	return init, nil
 }
 
@@ -107,7 +112,7 @@ func (c *ClientInit) Finish(status int, body []byte, trusted func(keyID string) 
 		return nil, err
 	}
 	public := trusted(answer.KeyID)
-	if public == nil || crypto.KeyID(public) != answer.KeyID {
+	if public == nil || crypto.KeyID(public) != answer.KeyID || !c.request.accepts(public) {
 		return nil, wire.Refuse(wire.CodeKeyUntrusted)
 	}
 	var renewed string

@@ -48,7 +48,7 @@ func FuzzNativeInitsAreReadOrRejected(f *testing.F) {
 func FuzzKeySetsAreReadOrRefused(f *testing.F) {
 	seeds(f, "session3/key-set3-*.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if set, err := session.ParseKeySet(data); err == nil && set.VerifyRoot(make([]byte, 65), 0, 0) == nil {
+		if set, err := session.ParseKeySet(data); err == nil && set.VerifyRoot(make([]byte, 65), nil, 0, 0) == nil {
 			t.Fatal("nobody's signature verifies")
 		}
 		session.ParseProblem(400, data, false)
@@ -65,7 +65,7 @@ func FuzzKeyDocumentsAreReadOrRefused(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if document.VerifyRoot(make([]byte, 65), 0, 0) == nil {
+		if document.VerifyRoot(make([]byte, 65), nil, 0, 0) == nil {
 			t.Fatal("nobody's signature verifies")
 		}
 		for _, key := range document.Keys {

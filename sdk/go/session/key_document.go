@@ -95,13 +95,13 @@ func parseDocumentKey(value any) (key DocumentKey, valid bool) {
 }
 
 // VerifyRoot refuses a document that a pinned root did not sign (signature_invalid), and one of another root or none, over, or issued
-// before one that was taken (key_untrusted).
-func (d *KeyDocument) VerifyRoot(root []byte, nowMs, takenIssuedMs uint64) error {
+// before one that was taken, or of a root whose algorithm is not accepted (key_untrusted).
+func (d *KeyDocument) VerifyRoot(root []byte, accepted Algorithms, nowMs, takenIssuedMs uint64) error {
 	var list fields
 	for _, key := range d.Keys {
 		list = list.bytes(fields(nil).bytes(key.encoded).number(key.NotBeforeMs).number(key.UseUntilMs).number(key.NotAfterMs))
 	}
-	return d.verify(wire.Wire4, list, root, nowMs, takenIssuedMs)
+	return d.verify(wire.Wire4, list, root, accepted, nowMs, takenIssuedMs)
 }
 
 // Kids returns the kids of its keys, in order.

@@ -8,9 +8,10 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// IdentityKey is one of a key set.
+// IdentityKey is one of a key set. A key of an algorithm that is not known is under the root's signature, and never trusted.
 type IdentityKey struct {
 	KeyID                   string
+	Algorithm               crypto.SignatureAlgorithm
 	Public                  []byte
 	NotBeforeMs, NotAfterMs uint64
 }
@@ -58,9 +59,9 @@ func parseSigned(data []byte) (s signed, keys []any, err error) {
 }
 
 // verify refuses what a pinned root did not sign (signature_invalid), and what is of another root or none, over, or issued before what
-// was taken (key_untrusted). list has the keys. spec/session-3.md#trust
-func (s *signed) verify(on wire.Version, list fields, root []byte, nowMs, takenIssuedMs uint64) error {
-	if s.RootKeyID != crypto.KeyID(root) {
+// was taken (key_untrusted), also if the client does not accept the root's algorithm. list has the keys. spec/session-3.md#trust
+func (s *signed) verify(on wire.Version, list fields, root []byte, accepted Algorithms, nowMs, takenIssuedMs uint64) error {
+	if s.RootKeyID != crypto.KeyID(root) || !accepted.Accept(root, true) {
 		return wire.Refuse(wire.CodeKeyUntrusted)
 	}
 	hash := sha256.Sum256(fields(nil).number(s.IssuedMs).number(s.ExpiresMs).bytes(list))
@@ -109,13 +110,20 @@ func parseIdentityKey(value any) (key IdentityKey, valid bool) {
 	key.Public = public
 	// A set may list a key off the curve, which signs nothing. With another id a root's word for one key could be taken for its word for
 	// another.
-	return key, alg == "ES256" && okPublic && okBefore && okAfter && len(public) == 65 && public[0] == 4 && key.KeyID == crypto.KeyID(public)
+	key.Algorithm = crypto.SignatureAlgorithm(alg)
+	valid = wire.ValidAlgorithmName(alg) && okPublic && okBefore && okAfter && key.KeyID == crypto.KeyID(public)
+	if algorithm, known := crypto.AlgorithmOf(public); known || key.known() {
+		return key, valid && key.Algorithm == algorithm && algorithm.HasPublic(public)
+	}
+	return key, valid && len(public) <= wire.PublicKeyLenMax
 }
 
-// Key returns the public key of an id, nil if the set does not have it.
+func (k *IdentityKey) known() bool { return k.Algorithm.PublicLen() > 0 }
+
+// Key returns the public key of an id, nil if the set does not have it or its algorithm is not known.
 func (s *KeySet) Key(id string) []byte {
 	for _, key := range s.Keys {
-		if key.KeyID == id {
+		if key.KeyID == id && key.known() {
 			return key.Public
 		}
 	}
@@ -128,7 +136,7 @@ func (s *KeySet) Key(id string) []byte {
 func (s *KeySet) Signer(id string, serverTimeMs, nowMs uint64) []byte {
 	latest := max(serverTimeMs, nowMs, s.IssuedMs)
 	for _, key := range s.Keys {
-		if key.KeyID == id && key.NotBeforeMs <= serverTimeMs && latest < key.NotAfterMs && latest < s.ExpiresMs {
+		if key.KeyID == id && key.known() && key.NotBeforeMs <= serverTimeMs && latest < key.NotAfterMs && latest < s.ExpiresMs {
 			return key.Public
 		}
 	}
@@ -136,11 +144,11 @@ func (s *KeySet) Signer(id string, serverTimeMs, nowMs uint64) []byte {
 }
 
 // VerifyRoot refuses a set that a pinned root did not sign (signature_invalid), and one of another root or none, over, or
-// issued before one that was taken (key_untrusted).
-func (s *KeySet) VerifyRoot(root []byte, nowMs, takenIssuedMs uint64) error {
+// issued before one that was taken, or of a root whose algorithm is not accepted (key_untrusted).
+func (s *KeySet) VerifyRoot(root []byte, accepted Algorithms, nowMs, takenIssuedMs uint64) error {
 	var list fields
 	for _, key := range s.Keys {
 		list = list.bytes(fields(nil).text(key.KeyID).bytes(key.Public).number(key.NotBeforeMs).number(key.NotAfterMs))
 	}
-	return s.verify(wire.Wire3, list, root, nowMs, takenIssuedMs)
+	return s.verify(wire.Wire3, list, root, accepted, nowMs, takenIssuedMs)
 }

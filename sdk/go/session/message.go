@@ -19,6 +19,8 @@ type InitRequest struct {
 	// Proof is a DPoP proof, or empty.
 	Proof        string
 	PinnedKeyIDs []string
+	// SignatureAlgorithms restricts the algorithms that the client accepts; there may be names that are not known.
+	SignatureAlgorithms Algorithms
 }
 
 // ParseInitRequest reads a body, in the order of the spec's table: body_too_large, json_invalid, or field_invalid with the member.
@@ -63,20 +65,24 @@ func ParseInitRequest(body []byte) (*InitRequest, error) {
 			return nil, fieldInvalid("pinned_key_ids")
 		}
 	}
+	if request.SignatureAlgorithms, ok = parseAlgorithms(members); !ok {
+		return nil, fieldInvalid("signature_algorithms")
+	}
 	return request, nil
 }
 
 // Encode writes the body.
 func (r *InitRequest) Encode() []byte {
 	data, _ := json.Marshal(struct {
-		Suite    string   `json:"suite"`
-		Suites   []string `json:"suites"`
-		Share    string   `json:"share"`
-		ClientID string   `json:"client_id"`
-		TTLSec   *uint32  `json:"ttl_sec,omitempty"`
-		Proof    string   `json:"proof,omitempty"`
-		Pinned   []string `json:"pinned_key_ids,omitempty"`
-	}{r.Suite, r.Suites, wire.EncodeBase64(r.Share), r.ClientID, r.TTLSec, r.Proof, r.PinnedKeyIDs}) // cannot fail
+		Suite      string     `json:"suite"`
+		Suites     []string   `json:"suites"`
+		Share      string     `json:"share"`
+		ClientID   string     `json:"client_id"`
+		TTLSec     *uint32    `json:"ttl_sec,omitempty"`
+		Proof      string     `json:"proof,omitempty"`
+		Pinned     []string   `json:"pinned_key_ids,omitempty"`
+		Algorithms Algorithms `json:"signature_algorithms,omitempty"`
+	}{r.Suite, r.Suites, wire.EncodeBase64(r.Share), r.ClientID, r.TTLSec, r.Proof, r.PinnedKeyIDs, r.SignatureAlgorithms}) // cannot fail
 	return data
 }
 
@@ -89,7 +95,8 @@ func (f fields) optionalTTL(ttl *uint32) fields {
 
 // InitHash is what a DPoP proof is bound to; its claim is the base64url of it.
 func (r *InitRequest) InitHash() [32]byte {
-	return sha256.Sum256(fields(nil).list(r.Suites).text(r.Suite).bytes(r.Share).text(r.ClientID).optionalTTL(r.TTLSec).list(r.PinnedKeyIDs))
+	return sha256.Sum256(fields(nil).list(r.Suites).text(r.Suite).bytes(r.Share).text(r.ClientID).optionalTTL(r.TTLSec).list(r.PinnedKeyIDs).
+		algorithms(r.SignatureAlgorithms))
 }
 
 // Credential is SHA-256 of the value of Authorization as sent, nothing without one.
@@ -141,6 +148,9 @@ func (a *InitAnswer) encode(signature, confirm []byte) []byte {
 // parseInitAnswer reads an answer; whatever is wrong with its form is answer_mismatch.
 func parseInitAnswer(body []byte) (answer *InitAnswer, signature, confirm []byte, err error) {
 	mismatch := wire.Refuse(wire.CodeAnswerMismatch)
+	if len(body) > wire.NativeInitBodyMax {
+		return nil, nil, nil, mismatch
+	}
 	members, err := wire.ParseObject(body)
 	if err != nil {
 		return nil, nil, nil, mismatch
@@ -161,7 +171,7 @@ func parseInitAnswer(body []byte) (answer *InitAnswer, signature, confirm []byte
 	tenant, okTenant := optionalSubject(members, "tenant")
 	valid := wire.ValidSessionID(id) && id[0] == 'S' && wire.ValidSuiteName(suite) && wire.ValidKeyID(keyID) && validAuth(auth) &&
 		okSuites && okKeyIDs && okShare && okLife && okTime && okSubject && okTenant &&
-		okSignature && len(signature) == crypto.SignatureLen && okConfirm && len(confirm) == sha256.Size
+		okSignature && len(signature) <= wire.SignatureLenMax && okConfirm && len(confirm) == sha256.Size
 	if !valid {
 		return nil, nil, nil, mismatch
 	}
@@ -191,7 +201,7 @@ func transcriptFields(request *InitRequest, credential []byte, answer *InitAnswe
 		f = f.text("sealway/3 renew").text(renewed)
 	}
 	f = f.text(request.Suite).list(request.Suites).bytes(request.Share).text(request.ClientID).optionalTTL(request.TTLSec).
-		text(request.Proof).list(request.PinnedKeyIDs)
+		text(request.Proof).list(request.PinnedKeyIDs).algorithms(request.SignatureAlgorithms)
 	return f.bytes(credential).text(answer.SessionID).text(answer.Suite).list(answer.Suites).bytes(answer.Share).
 		number(uint64(answer.ExpiresInSec)).number(answer.ServerTimeMs).text(answer.KeyID).list(answer.KeyIDs).
 		text(string(answer.Auth)).text(answer.Subject).text(answer.Tenant)

@@ -49,7 +49,7 @@ func AgreeInit(request *InitRequest, terms Terms, old *Record, random func(crypt
 	if err != nil {
 		return nil, nil, err
 	}
-	signer, live, err := signingKey(request.PinnedKeyIDs, terms.Identities, nowMs)
+	signer, live, err := signingKey(request, terms.Identities, nowMs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +62,7 @@ func AgreeInit(request *InitRequest, terms Terms, old *Record, random func(crypt
 		return nil, nil, err
 	}
 	defer clear(secret)
-	answer := &InitAnswer{SessionID: wire.SessionIDOf(randoms.SessionID, false), Suite: string(suite), Suites: suiteNames(terms.Suites),
+	answer := &InitAnswer{SessionID: wire.SessionIDOf(randoms.SessionID, false), Suite: string(suite), Suites: namesOf(terms.Suites),
 		Share: share, ExpiresInSec: terms.ExpiresInSec, ServerTimeMs: nowMs, KeyID: signer.ID(), KeyIDs: live,
 		Auth: terms.Auth, Subject: terms.Subject, Tenant: terms.Tenant}
 	record := &Record{ID: answer.SessionID, Wire: wire.Wire3, ClientID: request.ClientID, Subject: terms.Subject, Tenant: terms.Tenant,
@@ -84,22 +84,14 @@ func AgreeInit(request *InitRequest, terms Terms, old *Record, random func(crypt
 
 // CheckSuite returns the suite of a session, suite_required if the share is of another one. spec/session-3.md#suites
 func CheckSuite(request *InitRequest, suites []crypto.Suite) (crypto.Suite, error) {
-	if name := chosen(request.Suites, suiteNames(suites)); name == "" || name != request.Suite {
+	if name := chosen(request.Suites, namesOf(suites)); name == "" || name != request.Suite {
 		return "", wire.Refuse(wire.CodeSuiteRequired)
 	}
 	return crypto.Suite(request.Suite), nil
 }
 
-func suiteNames(suites []crypto.Suite) []string {
-	names := make([]string, len(suites))
-	for i, suite := range suites {
-		names[i] = string(suite)
-	}
-	return names
-}
-
-// signingKey returns the key that signs, a pinned one if the client pins, and the ids of all live ones, the latest first.
-func signingKey(pinned []string, identities []Identity, nowMs uint64) (Identity, []string, error) {
+// signingKey returns the latest key that the client accepts, and the ids of all live ones, the latest first.
+func signingKey(request *InitRequest, identities []Identity, nowMs uint64) (Identity, []string, error) {
 	var live []Identity
 	for _, identity := range identities {
 		if identity.Live(nowMs) {
@@ -111,11 +103,7 @@ func signingKey(pinned []string, identities []Identity, nowMs uint64) (Identity,
 	ids := make([]string, len(live))
 	for i := range live {
 		ids[i] = live[i].ID()
-		fits := len(pinned) == 0
-		for _, pin := range pinned {
-			fits = fits || pin == ids[i]
-		}
-		if signer == nil && fits {
+		if signer == nil && request.accepts(live[i].Key.PublicKey()) {
 			signer = &live[i]
 		}
 	}

@@ -58,21 +58,28 @@ func (c *vNativeClient) session(t *testing.T) *session.ClientSession {
 }
 
 type vClientKeys struct {
-	P256   hexBytes `json:"p256_scalar_hex"`
-	X25519 hexBytes `json:"x25519_hex"`
-	KEM    hexBytes `json:"kem_private_hex"`
+	P256    hexBytes `json:"p256_scalar_hex"`
+	P384    hexBytes `json:"p384_scalar_hex"`
+	X25519  hexBytes `json:"x25519_hex"`
+	KEM     hexBytes `json:"kem_private_hex"`
+	KEMSeed hexBytes `json:"kem_seed_hex"`
 }
 
 func (k *vClientKeys) keys(t *testing.T, ciphertext, secret []byte) crypto.Keys {
-	keys := crypto.Keys{P256: p256Key(t, k.P256), X25519: x25519Key(t, k.X25519)}
-	if len(k.KEM) > 0 {
+	keys := crypto.Keys{P256: p256Key(t, k.P256), P384: p384Key(t, k.P384), X25519: x25519Key(t, k.X25519)}
+	if len(k.KEMSeed) > 0 {
+		keys.KEM = seed1024{must(mlkem.NewDecapsulationKey1024(k.KEMSeed))(t)}
+	} else if len(k.KEM) > 0 {
 		keys.KEM = &expandedKey{k.KEM, ciphertext, secret}
 	}
 	return keys
 }
 
 type vIdentity struct {
+	Algorithm   *string  `json:"alg"`
 	Scalar      hexBytes `json:"scalar_hex"`
+	Seed        hexBytes `json:"seed_hex"`
+	Public      hexBytes `json:"public_hex"`
 	NotBeforeMs uint64   `json:"not_before_ms"`
 	NotAfterMs  uint64   `json:"not_after_ms"`
 }
@@ -92,7 +99,15 @@ func (s *vServer) terms(t *testing.T) session.Terms {
 		terms.Suites = append(terms.Suites, suite)
 	}
 	for _, identity := range s.Identities {
-		terms.Identities = append(terms.Identities, session.Identity{Key: must(crypto.ParseIdentity(identity.Scalar))(t),
+		algorithm := crypto.ES256
+		if identity.Algorithm != nil {
+			algorithm = crypto.SignatureAlgorithm(*identity.Algorithm)
+		}
+		key := must(algorithm.ParseKey(append(bytes.Clone(identity.Scalar), identity.Seed...)))(t)
+		if identity.Public != nil && !bytes.Equal(key.PublicKey(), identity.Public) {
+			t.Fatalf("another public key of %s", algorithm)
+		}
+		terms.Identities = append(terms.Identities, session.Identity{Key: key,
 			NotBeforeMs: identity.NotBeforeMs, NotAfterMs: identity.NotAfterMs})
 	}
 	return terms
@@ -106,6 +121,7 @@ type vServerKeys struct {
 	Subject       *string  `json:"subject"`
 	Tenant        *string  `json:"tenant"`
 	P256          hexBytes `json:"p256_scalar_hex"`
+	P384          hexBytes `json:"p384_scalar_hex"`
 	X25519        hexBytes `json:"x25519_hex"`
 	KEMCiphertext hexBytes `json:"kem_ciphertext_hex"`
 	KEMSecret     hexBytes `json:"kem_secret_hex"`
@@ -147,8 +163,8 @@ func bothSidesNative(t *testing.T, v *vNativeInit, old *session.Record, oldClien
 	terms.Subject, terms.Tenant = text(v.Server.Subject), text(v.Server.Tenant)
 	draw := func(crypto.Suite) (session.InitRandoms, error) {
 		return session.InitRandoms{SessionID: [16]byte(v.Server.SessionID),
-			Keys: crypto.Keys{P256: p256Key(t, v.Server.P256), X25519: x25519Key(t, v.Server.X25519)},
-			Encapsulate: func(*mlkem.EncapsulationKey768) (secret, ciphertext []byte) {
+			Keys: crypto.Keys{P256: p256Key(t, v.Server.P256), P384: p384Key(t, v.Server.P384), X25519: x25519Key(t, v.Server.X25519)},
+			Encapsulate: func(crypto.EncapsulationKey) (secret, ciphertext []byte) {
 				return bytes.Clone(v.Server.KEMSecret), v.Server.KEMCiphertext
 			}}, nil
 	}
@@ -258,8 +274,8 @@ func playNativeInitRequestRefused(t *testing.T, v *vNativeInitRequestRefused) {
 	if err == nil {
 		draw := func(suite crypto.Suite) (session.InitRandoms, error) {
 			fixed := bytes.Repeat([]byte{7}, 32)
-			return session.InitRandoms{Keys: crypto.Keys{P256: p256Key(t, fixed), X25519: x25519Key(t, fixed)},
-				Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, nil
+			return session.InitRandoms{Keys: crypto.Keys{P256: p256Key(t, fixed), P384: p384Key(t, bytes.Repeat([]byte{7}, 48)), X25519: x25519Key(t, fixed)},
+				Encapsulate: crypto.EncapsulationKey.Encapsulate}, nil
 		}
 		_, _, err = session.AgreeInit(request, v.Server.terms(t), nil, draw, v.NowMs)
 	}

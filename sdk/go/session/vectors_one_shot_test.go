@@ -72,7 +72,7 @@ func kemOf(t *testing.T, name string) crypto.KEM {
 func (v *vOneShotRequest) ephemeral(t *testing.T) crypto.Ephemeral {
 	group := v.Randomness[len(v.Randomness)-32:]
 	made := must(crypto.DrawEphemeral(kemOf(t, v.Key.KEM), bytes.NewReader(group), nil))(t)
-	made.Encapsulate = func(*mlkem.EncapsulationKey768) (secret, ciphertext []byte) {
+	made.Encapsulate = func(crypto.EncapsulationKey) (secret, ciphertext []byte) {
 		return bytes.Clone(v.KEMSecret), v.Enc[:mlkem.CiphertextSize768]
 	}
 	return made
@@ -157,11 +157,12 @@ func playOneShotAnswerRefused(t *testing.T, v *vOneShotAnswerRefused) {
 
 type vKeyDocument struct {
 	head
-	Root          hexBytes `json:"root_public_hex"`
-	NowMs         uint64   `json:"now_ms"`
-	TakenIssuedMs *uint64  `json:"taken_issued_ms"`
-	Body          string   `json:"body"`
-	IssuedMs      uint64   `json:"issued_ms"`
+	Root          hexBytes           `json:"root_public_hex"`
+	Accepted      session.Algorithms `json:"signature_algorithms"`
+	NowMs         uint64             `json:"now_ms"`
+	TakenIssuedMs *uint64            `json:"taken_issued_ms"`
+	Body          string             `json:"body"`
+	IssuedMs      uint64             `json:"issued_ms"`
 	Keys          []struct {
 		Kid    string   `json:"kid"`
 		Config hexBytes `json:"config_hex"`
@@ -174,7 +175,7 @@ type vKeyDocument struct {
 	} `json:"choices"`
 }
 
-func takeDocument(body string, root []byte, nowMs uint64, taken *uint64) (*session.KeyDocument, error) {
+func takeDocument(body string, root []byte, accepted session.Algorithms, nowMs uint64, taken *uint64) (*session.KeyDocument, error) {
 	document, err := session.ParseKeyDocument([]byte(body))
 	if err != nil {
 		return nil, err
@@ -183,11 +184,11 @@ func takeDocument(body string, root []byte, nowMs uint64, taken *uint64) (*sessi
 	if taken != nil {
 		before = *taken
 	}
-	return document, document.VerifyRoot(root, nowMs, before)
+	return document, document.VerifyRoot(root, accepted, nowMs, before)
 }
 
 func playKeyDocument(t *testing.T, v *vKeyDocument) {
-	document := must(takeDocument(v.Body, v.Root, v.NowMs, v.TakenIssuedMs))(t)
+	document := must(takeDocument(v.Body, v.Root, v.Accepted, v.NowMs, v.TakenIssuedMs))(t)
 	if document.IssuedMs != v.IssuedMs || len(document.Keys) != len(v.Keys) {
 		t.Fatalf("issued %d, %d keys", document.IssuedMs, len(document.Keys))
 	}
@@ -223,15 +224,16 @@ func playKeyDocument(t *testing.T, v *vKeyDocument) {
 
 type vKeyDocumentRefused struct {
 	head
-	Root          hexBytes `json:"root_public_hex"`
-	NowMs         uint64   `json:"now_ms"`
-	TakenIssuedMs *uint64  `json:"taken_issued_ms"`
-	Body          string   `json:"body"`
-	Code          string   `json:"code"`
+	Root          hexBytes           `json:"root_public_hex"`
+	Accepted      session.Algorithms `json:"signature_algorithms"`
+	NowMs         uint64             `json:"now_ms"`
+	TakenIssuedMs *uint64            `json:"taken_issued_ms"`
+	Body          string             `json:"body"`
+	Code          string             `json:"code"`
 }
 
 func playKeyDocumentRefused(t *testing.T, v *vKeyDocumentRefused) {
-	_, err := takeDocument(v.Body, v.Root, v.NowMs, v.TakenIssuedMs)
+	_, err := takeDocument(v.Body, v.Root, v.Accepted, v.NowMs, v.TakenIssuedMs)
 	wantCode(t, err, v.Code)
 }
 

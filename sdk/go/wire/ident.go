@@ -158,6 +158,11 @@ func ValidClientID(id string) bool {
 // ValidKeyID says whether it is 32 lower-case hexadecimal digits.
 func ValidKeyID(id string) bool { return len(id) == 32 && lowerHex(id) }
 
+// ValidAlgorithmName says whether it is 1 to 32 characters of A-Z a-z 0-9 _ - +.
+func ValidAlgorithmName(name string) bool {
+	return name != "" && ValidSuiteName(strings.ReplaceAll(name, "+", "-"))
+}
+
 // ValidSuiteName says whether it is 1 to 32 characters of A-Z a-z 0-9 _ -.
 func ValidSuiteName(name string) bool {
 	return name != "" && len(name) <= SuiteNameLenMax && !strings.ContainsFunc(name, func(r rune) bool { return !isNameRune(r) })

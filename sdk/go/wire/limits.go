@@ -25,6 +25,9 @@ const (
 	PSKIDLenMax       = 64
 	SuitesMax         = 8
 	SuiteNameLenMax   = 32
+	AlgorithmsMax     = 8
+	PublicKeyLenMax   = 8 << 10
+	SignatureLenMax   = 8 << 10
 	ProofLenMax       = 8 << 10
 	PinnedKeysMax     = 16
 	SubjectLenMax     = 256

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/mlkem"
 	"crypto/rand"
 	"strings"
 
@@ -44,7 +43,7 @@ func (s *clientSession) begin(line session.Line, contentType string, nowMs uint6
 	if s.native != nil {
 		return s.native.Seal(line, contentType, nowMs, random16())
 	}
-	ephemeral, err := crypto.DrawEphemeral(s.oneShot.KEM(), rand.Reader, (*mlkem.EncapsulationKey768).Encapsulate)
+	ephemeral, err := crypto.DrawEphemeral(s.oneShot.KEM(), rand.Reader, crypto.EncapsulationKey.Encapsulate)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/mlkem"
 	"crypto/rand"
 	"encoding/json"
 	"math"
@@ -260,7 +259,7 @@ func (d *driver) agreeNative(r *request, body []byte, old *session.Record, crede
 	}
 	draw := func(suite crypto.Suite) (session.InitRandoms, error) {
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
-		return session.InitRandoms{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
+		return session.InitRandoms{SessionID: random16(), Keys: keys, Encapsulate: crypto.EncapsulationKey.Encapsulate}, err
 	}
 	answer, record, err := session.AgreeInit(request, terms, old, draw, nowMs)
 	if err != nil {

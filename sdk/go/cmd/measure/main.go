@@ -86,7 +86,7 @@ func initNative(suite crypto.Suite, identity crypto.Signer) (*session.ClientSess
 	terms := session.Terms{Suites: crypto.Suites(), Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 60}}, ExpiresInSec: 3600, Auth: session.AuthNone}
 	answer, record, err := session.AgreeInit(request, terms, nil, func(suite crypto.Suite) (session.InitRandoms, error) {
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
-		return session.InitRandoms{SessionID: [16]byte(random(16)), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
+		return session.InitRandoms{SessionID: [16]byte(random(16)), Keys: keys, Encapsulate: crypto.EncapsulationKey.Encapsulate}, err
 	}, now)
 	must(0, err)
 	return must(init.Finish(201, answer, func(string) []byte { return identity.PublicKey() })), record

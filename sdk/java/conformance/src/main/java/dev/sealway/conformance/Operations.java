@@ -1,9 +1,9 @@
 package dev.sealway.conformance;
 
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.Hpke;
 import dev.sealway.crypto.Kem;
 import dev.sealway.crypto.KemSender;
-import dev.sealway.crypto.P256;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.exchange.AnswerSeal;
 import dev.sealway.exchange.Exchange;
@@ -58,7 +58,7 @@ final class Operations {
     Map<String, Object> run(String operation, Question q) {
         return switch (operation) {
             case "hello" -> Map.of("language", "java", "wires", List.of(1, 2, 3, 4), "suites",
-                    Suite.ALL.stream().map(Suite::text).toList(), "kems", Stream.of(Kem.values()).map(Kem::text).toList(),
+                    Suite.DEFAULT.stream().map(Suite::text).toList(), "kems", Stream.of(Kem.values()).map(Kem::text).toList(),
                     "roles", List.of("client", "server"));
             case "client.init" -> clientInit(q);
             case "server.init" -> serverInit(q);
@@ -140,7 +140,7 @@ final class Operations {
         }
         boolean isAnonymous = q.text("path").equals(Family.ANONYMOUS.path());
         CompatInit init = new CompatInit(wire, isAnonymous, q.optionalText("client_id"), q.optionalNumber("ttl_sec"),
-                P256.generate(random), draw(16), q.number("now_ms"));
+                Curve.P256.generate(random), draw(16), q.number("now_ms"));
         return members("handle", keep(init), "method", "POST", "headers", pairs(init.request().headers(), "application/json"),
                 "body_hex", HEX.formatHex(init.request().body()));
     }
@@ -154,9 +154,9 @@ final class Operations {
     }
 
     private Identity identity(Question q) {
-        KeyPair pair = FixedKeys.p256(q.hex("identity_hex"));
-        return new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-                message -> P256.sign(pair.getPrivate(), message, random));
+        KeyPair pair = FixedKeys.curve(q.hex("identity_hex"));
+        return new Identity(Curve.P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                message -> Curve.P256.sign(pair.getPrivate(), message, random));
     }
 
     private Map<String, Object> serverInit(Question q) {
@@ -175,7 +175,7 @@ final class Operations {
         }
         Unreplayed<ServerInit> read = ServerInit.read(family, headers, body, nowMs, ReplayPolicy.DEFAULT);
         ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(headers.has("Authorization"), null, draw(16),
-                P256.generate(random));
+                Curve.P256.generate(random));
         HeaderList answer = family == Family.V1 ? HeaderList.of(HeaderNames.X_KID, accepted.session().id()) : HeaderList.of();
         return members("status", 200, "headers", pairs(answer, "application/json"), "body_hex",
                 HEX.formatHex(accepted.answer().getBytes(StandardCharsets.UTF_8)), "session", accepted.session().toMembers());

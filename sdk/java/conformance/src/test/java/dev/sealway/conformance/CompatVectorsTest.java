@@ -78,7 +78,7 @@ class CompatVectorsTest {
         Unreplayed<ServerInit> read = ServerInit.read(family(s), s.headers(), s.bytes("body"), s.number("now_ms"), s.window());
         s.assertClaim(read.claim());
         ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(s.flag("authenticated"), null,
-                s.hex("session_id_random_hex"), FixedKeys.p256(s.hex("server_scalar_hex")));
+                s.hex("session_id_random_hex"), FixedKeys.curve(s.hex("server_scalar_hex")));
         assertEquals(s.text("answer"), accepted.answer());
         SessionRecord expected = s.object("session").record();
         SessionRecord session = accepted.session();
@@ -89,9 +89,9 @@ class CompatVectorsTest {
         assertEquals(expected.expiresMs(), session.expiresMs());
         assertArrayEquals(expected.key().copy(), session.key().copy());
         // The client of the same init comes to the same key; shared secret and info are there to find a difference by.
-        byte[] peer = dev.sealway.crypto.P256.encode((java.security.interfaces.ECPublicKey) FixedKeys.p256(
+        byte[] peer = dev.sealway.crypto.Curve.P256.encode((java.security.interfaces.ECPublicKey) FixedKeys.curve(
                 s.hex("server_scalar_hex")).getPublic());
-        byte[] shared = dev.sealway.crypto.P256.agree(FixedKeys.p256(s.hex("client_scalar_hex")).getPrivate(), peer);
+        byte[] shared = dev.sealway.crypto.Curve.P256.agree(FixedKeys.curve(s.hex("client_scalar_hex")).getPrivate(), peer);
         s.assertHex("shared_secret_hex", shared);
         byte[] key = dev.sealway.crypto.Hashes.derive(shared, session.id().getBytes(StandardCharsets.US_ASCII),
                 s.text("key_info").getBytes(StandardCharsets.US_ASCII)).copy();
@@ -100,7 +100,7 @@ class CompatVectorsTest {
 
     private static CompatInit client(Scenario s, String clientId, Long ttlSec, long nowMs) {
         byte[] nonce = s.has("nonce_random_hex") ? s.hex("nonce_random_hex") : new byte[16];
-        return new CompatInit(s.wire(), s.flag("anonymous"), clientId, ttlSec, FixedKeys.p256(s.hex("scalar_hex")), nonce, nowMs);
+        return new CompatInit(s.wire(), s.flag("anonymous"), clientId, ttlSec, FixedKeys.curve(s.hex("scalar_hex")), nonce, nowMs);
     }
 
     private static void clientInit(Scenario s) {
@@ -167,6 +167,6 @@ class CompatVectorsTest {
         Unreplayed<ServerInit> read = ServerInit.read(family(s), s.headers(), s.bytes("body"), s.number("now_ms"), s.window());
         byte[] scalar = new byte[32];
         scalar[31] = 1;
-        read.release(Fresh.granted(read.claim())).accept(false, null, new byte[16], FixedKeys.p256(scalar));
+        read.release(Fresh.granted(read.claim())).accept(false, null, new byte[16], FixedKeys.curve(scalar));
     }
 }

@@ -3,7 +3,7 @@ package dev.sealway.conformance;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.wire.Json;
 import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
@@ -35,7 +35,7 @@ class DriverTest {
     @Test
     void aCallSucceedsOnEveryWireAndSuite() {
         List<String> done = new ArrayList<>();
-        String trusted = HexFormat.of().formatHex(P256.encode((ECPublicKey) FixedKeys.p256(HexFormat.of().parseHex(SCALAR))
+        String trusted = HexFormat.of().formatHex(Curve.P256.encode((ECPublicKey) FixedKeys.curve(HexFormat.of().parseHex(SCALAR))
                 .getPublic()));
         for (String suite : List.of("1", "2", "P256", "X25519MLKEM768", "SecP256r1MLKEM768")) {
             int wire = suite.length() == 1 ? Integer.parseInt(suite) : 3;

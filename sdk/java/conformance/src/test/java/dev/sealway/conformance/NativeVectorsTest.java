@@ -5,10 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.MlKem768;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.MlKem;
 import dev.sealway.crypto.SecretBytes;
+import dev.sealway.crypto.SignatureAlgorithm;
+import dev.sealway.crypto.SigningKey;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.nativeprotocol.Acceptance;
 import dev.sealway.session.nativeprotocol.Agreement;
@@ -25,12 +27,14 @@ import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.nio.charset.StandardCharsets;
 import java.security.KeyPair;
-import java.security.interfaces.ECPublicKey;
+import java.security.SecureRandom;
+import java.util.Arrays;
 import java.util.HashMap;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.DynamicTest;
@@ -39,6 +43,8 @@ import org.junit.jupiter.api.TestFactory;
 /** All of {@code vectors/session3}, both sides. */
 class NativeVectorsTest {
     private static final Map<String, Integer> RAN = new TreeMap<>();
+    private static final Set<String> ALGORITHMS = new TreeSet<>();
+    private static final SecureRandom RANDOM = new SecureRandom();
 
     @TestFactory
     Stream<DynamicTest> everyVectorOfWire3Holds() {
@@ -52,6 +58,7 @@ class NativeVectorsTest {
     @AfterAll
     static void someOfEachTypeRan() {
         assertEquals(12, RAN.size(), RAN.toString());
+        assertTrue(ALGORITHMS.containsAll(Arrays.stream(SignatureAlgorithm.values()).map(SignatureAlgorithm::text).toList()), ALGORITHMS.toString());
         System.out.println("vectors/session3: " + RAN.values().stream().mapToInt(n -> n).sum() + " ran, none skipped: " + RAN);
     }
 
@@ -67,11 +74,11 @@ class NativeVectorsTest {
             case "key-set3" -> keySet(s);
             case "key-set3-refused" -> {
                 byte[] body = s.text("body").getBytes(StandardCharsets.UTF_8);
-                s.assertRefused(() -> KeySet.parse(body).verify(s.hex("root_public_hex"), s.number("now_ms"),
-                        s.optionalNumber("taken_issued_ms")));
-                s.hex("root_public_hex");
-                s.number("now_ms");
-                s.optionalNumber("taken_issued_ms");
+                byte[] root = s.hex("root_public_hex");
+                List<String> accepted = s.accepted();
+                long nowMs = s.number("now_ms");
+                Long takenMs = s.optionalNumber("taken_issued_ms");
+                s.assertRefused(() -> KeySet.parse(body).verify(root, accepted, nowMs, takenMs));
             }
             case "problem3" -> Calls.problem(s);
             case "headers3" -> Calls.serviceHeaders(s);
@@ -85,14 +92,23 @@ class NativeVectorsTest {
             return null;
         }
         return switch (name) {
-            case "p256_scalar_hex" -> FixedKeys.p256(bytes);
+            case "p256_scalar_hex", "p384_scalar_hex" -> FixedKeys.curve(bytes);
             case "x25519_hex" -> FixedKeys.x25519(bytes);
             default -> FixedKeys.kem(bytes);
         };
     }
 
+    /** The key pair of the suite's curve. */
+    private static KeyPair curve(Scenario s) {
+        KeyPair p256 = pair(s, "p256_scalar_hex");
+        return s.has("p384_scalar_hex") && s.hex("p384_scalar_hex").length > 0 ? pair(s, "p384_scalar_hex") : p256;
+    }
+
     private static ClientShare share(Scenario client, String suite) {
-        return new ClientShare(Suite.of(suite), pair(client, "p256_scalar_hex"), pair(client, "x25519_hex"),
+        if (client.has("kem_seed_hex")) {
+            assertEquals(128, client.text("kem_seed_hex").length());
+        }
+        return new ClientShare(Suite.of(suite), curve(client), pair(client, "x25519_hex"),
                 pair(client, "kem_private_hex"));
     }
 
@@ -105,7 +121,7 @@ class NativeVectorsTest {
     /** The session of a call: an init of suite P256 that is finished here. */
     static NativeSession client(Scenario client) {
         InitRequest request = InitRequest.read(client.text("body").getBytes(StandardCharsets.UTF_8));
-        ClientShare share = new ClientShare(Suite.P256, FixedKeys.p256(client.hex("p256_scalar_hex")), null, null);
+        ClientShare share = new ClientShare(Suite.P256, FixedKeys.curve(client.hex("p256_scalar_hex")), null, null);
         Map<String, byte[]> trusted = trusted(List.of(client.hex("trusted_hex")));
         return Agreement.of(request, share, null, null).finish(201, client.text("answer").getBytes(StandardCharsets.UTF_8),
                 trusted::get);
@@ -157,8 +173,8 @@ class NativeVectorsTest {
                 SecretBytes.owning(old.copyPrk()), null, "none");
         Acceptance.Decision decision = new Acceptance.Decision(server.hex("session_id_random_hex"), server.number("expires_in_sec"),
                 s.number("now_ms"), server.text("auth"), server.text("subject"), server.text("tenant"));
-        MlKem768.Encapsulation kem = new MlKem768.Encapsulation(server.hex("kem_ciphertext_hex"), server.hex("kem_secret_hex"));
-        ServerShare share = new ServerShare(pair(server, "p256_scalar_hex"), pair(server, "x25519_hex"), encapsulation -> kem);
+        MlKem.Encapsulation kem = new MlKem.Encapsulation(server.hex("kem_ciphertext_hex"), server.hex("kem_secret_hex"));
+        ServerShare share = new ServerShare(curve(server), pair(server, "x25519_hex"), encapsulation -> kem);
         byte[] signature = StrictBase64.decode((String) members.get("signature"));
         Acceptance.Grant accepted = Acceptance.accept(request, authorization, decision, server.texts("suites"),
                 identities(server, signature), suite -> share, renewed);
@@ -175,12 +191,23 @@ class NativeVectorsTest {
         assertTrue(s.text("secret_hex").length() >= 64);
     }
 
-    /** Each signs with the signature that is given, which is the one that its key made. */
+    /** Signs with its own key. A key with ECDSA signs by a random number, so it gives the signature of the scenario, which verifies. */
     private static List<Identity> identities(Scenario server, byte[] signature) {
         return server.objects("identities").stream().map(each -> {
-            byte[] key = P256.encode((ECPublicKey) FixedKeys.p256(each.hex("scalar_hex")).getPublic());
-            return new Identity(key, each.number("not_before_ms"), each.number("not_after_ms"), message -> {
-                assertTrue(P256.verifies(key, message, signature));
+            SignatureAlgorithm algorithm = each.has("alg") ? SignatureAlgorithm.of(each.text("alg")) : SignatureAlgorithm.ES256;
+            ALGORITHMS.add(algorithm.text());
+            byte[] seed = each.has("seed_hex") ? each.hex("seed_hex") : new byte[0];
+            SigningKey key = algorithm.key(Bytes.join(each.hex("scalar_hex"), seed), RANDOM);
+            if (each.has("public_hex")) {
+                assertArrayEquals(each.hex("public_hex"), key.publicKey());
+            }
+            return new Identity(key.publicKey(), each.number("not_before_ms"), each.number("not_after_ms"), message -> {
+                byte[] own = key.sign(message);
+                assertTrue(SignatureAlgorithm.verifies(key.publicKey(), message, own));
+                if (algorithm == SignatureAlgorithm.ML_DSA_65 || algorithm == SignatureAlgorithm.ML_DSA_87) {
+                    return own;
+                }
+                assertTrue(SignatureAlgorithm.verifies(key.publicKey(), message, signature));
                 return signature;
             });
         }).toList();
@@ -207,7 +234,7 @@ class NativeVectorsTest {
             try {
                 InitRequest request = InitRequest.read(body);
                 Acceptance.accept(request, null, decision, suites, identities,
-                        suite -> ServerShare.generate(suite, new java.security.SecureRandom()), null);
+                        suite -> ServerShare.generate(suite, RANDOM), null);
             } catch (ProtocolException refused) {
                 if (field != null) {
                     assertEquals(field, refused.field(), s.name());
@@ -219,9 +246,8 @@ class NativeVectorsTest {
 
     private static void keySet(Scenario s) {
         KeySet set = KeySet.parse(s.text("body").getBytes(StandardCharsets.UTF_8));
-        set.verify(s.hex("root_public_hex"), s.number("now_ms"), s.optionalNumber("taken_issued_ms"));
+        set.verify(s.hex("root_public_hex"), s.accepted(), s.number("now_ms"), s.optionalNumber("taken_issued_ms"));
         assertEquals(s.number("issued_ms"), set.issuedMs());
         Calls.assertKeys(s, set);
-        assertEquals(HexFormat.of().formatHex(set.keys().getFirst().publicKey()).length(), 2 * P256.PUBLIC_LEN);
     }
 }

@@ -10,7 +10,7 @@ import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.Hpke;
 import dev.sealway.crypto.Kem;
 import dev.sealway.crypto.KemSender;
-import dev.sealway.crypto.MlKem768;
+import dev.sealway.crypto.MlKem;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.session.nativeprotocol.InnerHeaders;
 import dev.sealway.session.nativeprotocol.KeyConfig;
@@ -98,10 +98,10 @@ class OneShotVectorsTest {
         byte[] group = s.hex("group_private_hex");
         boolean isHybrid = randomness.length > group.length;
         assertArrayEquals(group, Arrays.copyOfRange(randomness, randomness.length - group.length, randomness.length));
-        KeyPair pair = kem == Kem.X_WING || kem == Kem.X25519 ? FixedKeys.x25519(group) : FixedKeys.p256(group);
+        KeyPair pair = kem == Kem.X_WING || kem == Kem.X25519 ? FixedKeys.x25519(group) : FixedKeys.curve(group);
         return new KemSender(kem, pair, key -> {
             assertEquals(true, isHybrid);
-            MlKem768.Encapsulation made = MlKem768.encapsulate(key, new Drawn(Arrays.copyOf(randomness, 32)));
+            MlKem.Encapsulation made = MlKem.ML_KEM_768.encapsulate(key, new Drawn(Arrays.copyOf(randomness, 32)));
             s.assertHex("kem_secret_hex", made.secret());
             return made;
         });
@@ -195,7 +195,7 @@ class OneShotVectorsTest {
 
     private static void document(Scenario s) {
         KeyDocument document = KeyDocument.parse(s.text("body").getBytes(StandardCharsets.UTF_8));
-        document.verify(s.hex("root_public_hex"), s.number("now_ms"), s.optionalNumber("taken_issued_ms"));
+        document.verify(s.hex("root_public_hex"), s.accepted(), s.number("now_ms"), s.optionalNumber("taken_issued_ms"));
         assertEquals(s.number("issued_ms"), document.issuedMs());
         List<Scenario> keys = s.objects("keys");
         assertEquals(keys.size(), document.keys().size());
@@ -220,7 +220,8 @@ class OneShotVectorsTest {
         byte[] root = s.hex("root_public_hex");
         long nowMs = s.number("now_ms");
         Long takenMs = s.optionalNumber("taken_issued_ms");
-        s.assertRefused(() -> KeyDocument.parse(body).verify(root, nowMs, takenMs));
+        List<String> accepted = s.accepted();
+        s.assertRefused(() -> KeyDocument.parse(body).verify(root, accepted, nowMs, takenMs));
     }
 
     private static void problem(Scenario s) {

@@ -118,6 +118,11 @@ final class Scenario {
         return ((JsonNumber) get(name)).whole(Long.MAX_VALUE);
     }
 
+    /** Returns the names of the algorithms that the client accepts; empty if the scenario has no restriction. */
+    List<String> accepted() {
+        return has("signature_algorithms") ? texts("signature_algorithms") : List.of();
+    }
+
     Long optionalNumber(String name) {
         return get(name) == null ? null : (Long) number(name);
     }

@@ -1,9 +1,9 @@
 package dev.sealway.examples;
 
 import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.MlKem768;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.MlKem;
 import dev.sealway.crypto.X25519;
 import dev.sealway.exchange.Exchange;
 import dev.sealway.exchange.Opening;
@@ -88,9 +88,9 @@ public final class CryptoBenchmark {
     }
 
     private void run() {
-        KeyPair pair = P256.generate(random);
-        Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-                message -> P256.sign(pair.getPrivate(), message, random));
+        KeyPair pair = Curve.P256.generate(random);
+        Identity identity = new Identity(Curve.P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                message -> Curve.P256.sign(pair.getPrivate(), message, random));
         Agreement agreement = agreement(Suite.P256);
         Acceptance.Grant accepted = accept(agreement, identity);
         NativeSession session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
@@ -158,21 +158,21 @@ public final class CryptoBenchmark {
         Map<String, Runnable> tasks = new LinkedHashMap<>();
         tasks.put("bare agreement, HKDF, sign and verify, both ends", () -> {
             if (suite == Suite.P256) {
-                KeyPair one = P256.generate(random);
-                KeyPair other = P256.generate(random);
-                sink = Hashes.derive(P256.agree(one.getPrivate(), P256.encode((ECPublicKey) other.getPublic())), message, message);
-                sink = Hashes.derive(P256.agree(other.getPrivate(), P256.encode((ECPublicKey) one.getPublic())), message, message);
+                KeyPair one = Curve.P256.generate(random);
+                KeyPair other = Curve.P256.generate(random);
+                sink = Hashes.derive(Curve.P256.agree(one.getPrivate(), Curve.P256.encode((ECPublicKey) other.getPublic())), message, message);
+                sink = Hashes.derive(Curve.P256.agree(other.getPrivate(), Curve.P256.encode((ECPublicKey) one.getPublic())), message, message);
             } else {
-                KeyPair kem = MlKem768.generate(random);
-                MlKem768.Encapsulation made = MlKem768.encapsulate(MlKem768.encode(kem.getPublic()), random);
-                byte[] opened = MlKem768.decapsulate(kem.getPrivate(), made.ciphertext());
+                KeyPair kem = MlKem.ML_KEM_768.generate(random);
+                MlKem.Encapsulation made = MlKem.ML_KEM_768.encapsulate(MlKem.ML_KEM_768.encode(kem.getPublic()), random);
+                byte[] opened = MlKem.ML_KEM_768.decapsulate(kem.getPrivate(), made.ciphertext());
                 KeyPair one = X25519.generate(random);
                 KeyPair other = X25519.generate(random);
                 byte[] x = X25519.agree(one.getPrivate(), X25519.encode(other.getPublic()));
                 sink = Hashes.derive(Bytes.join(made.secret(), x), message, message);
                 sink = Hashes.derive(Bytes.join(opened, X25519.agree(other.getPrivate(), X25519.encode(one.getPublic()))), message, message);
             }
-            sink = P256.verifies(identity.publicKey(), message, identity.signer().sign(message));
+            sink = Curve.P256.verifies(identity.publicKey(), message, identity.signer().sign(message));
         });
         tasks.put("wire 3 init, both ends", () -> {
             Agreement begun = agreement(suite);

@@ -2,7 +2,7 @@ package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
 import dev.sealway.client.Transport.Outgoing;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.session.CompatInit;
 import dev.sealway.session.CompatSession;
 import dev.sealway.session.ReplayPolicy;
@@ -56,7 +56,7 @@ final class CompatSessions {
     private Lease init(Deadline deadline) {
         Laps laps = new Laps();
         CompatInit init = new CompatInit(settings.wire(), settings.initPath().endsWith("/anon"), settings.clientId(), settings.ttlSec(),
-                P256.generate(settings.random()), settings.draw(16), System.currentTimeMillis());
+                Curve.P256.generate(settings.random()), settings.draw(16), System.currentTimeMillis());
         SealedMessage request = init.request();
         laps.named("share");
         Moment sent = Moment.now(settings.day());

@@ -1,7 +1,7 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SignatureAlgorithm;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitAnswer;
 import dev.sealway.session.nativeprotocol.KeySet;
@@ -10,6 +10,7 @@ import dev.sealway.wire.Forms;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
+import dev.sealway.wire.UsageException;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -21,6 +22,8 @@ final class Keyring {
     private static final System.Logger LOG = System.getLogger("dev.sealway.client");
     private static final int KEYS_MAX = 16;
     private final Trust trust;
+    /** Names of the signature algorithms that the client accepts; empty for no restriction. */
+    private final List<String> accepted;
     private final String origin;
     private final Function<Deadline, KeySet> fetch;
     private final Map<String, byte[]> keys = new LinkedHashMap<>();
@@ -29,8 +32,9 @@ final class Keyring {
     private KeySet set;
 
     /** @param fetch asks the service for its key set */
-    Keyring(Trust trust, String origin, Function<Deadline, KeySet> fetch) {
+    Keyring(Trust trust, List<String> accepted, String origin, Function<Deadline, KeySet> fetch) {
         this.trust = trust;
+        this.accepted = accepted;
         this.origin = origin;
         this.fetch = fetch;
         switch (trust) {
@@ -39,14 +43,18 @@ final class Keyring {
             case Trust.Root root -> { }
             case Trust.FirstUse met -> keys.putAll(decoded(RootHistory.load(met.store(), origin)));
         }
-        this.history = trust instanceof Trust.Root root ? new RootHistory(root, origin, "root") : null;
+        if (trust instanceof Trust.FirstUse && !keys.isEmpty() && keys.values().stream().noneMatch(this::accepts)) {
+            throw new UsageException("the trust store has no key of " + origin + " that is accepted: one "
+                    + Trust.notAccepted(accepted, keys.values().iterator().next()));
+        }
+        this.history = trust instanceof Trust.Root root ? new RootHistory(root, accepted, origin, "root") : null;
     }
 
     private Map<String, byte[]> decoded(List<String> lines) {
         Map<String, byte[]> out = new LinkedHashMap<>();
         for (String base64 : lines) {
             byte[] key = StrictBase64.decode(base64);
-            if (key == null) {
+            if (key == null || SignatureAlgorithm.of(key) == null) {
                 throw RootHistory.damaged(origin, null);
             }
             out.put(Identity.keyId(key), key);
@@ -64,10 +72,24 @@ final class Keyring {
         };
     }
 
-    /** Returns the public key of an id, if it is trusted to have signed at this time of the server. Fetches the key set where needed.
+    /** Decides if the client accepts the algorithm of a trusted key. Pins, and the keys of a service that was met before, are pinned. */
+    private boolean accepts(byte[] key) {
+        return SignatureAlgorithm.accepts(accepted, key, trust instanceof Trust.Pins || trust instanceof Trust.FirstUse && !keys.isEmpty());
+    }
+
+    /** Returns the public key of an id, if it is trusted to have signed at this time of the server, and of an algorithm that the client accepts.
+     * Fetches the key set where needed.
      *
      * @throws ProtocolException {@code key_untrusted} */
     synchronized byte[] key(String id, long serverTimeMs, Deadline deadline) {
+        byte[] key = trusted(id, serverTimeMs, deadline);
+        if (!accepts(key)) {
+            throw new ProtocolException(Code.KEY_UNTRUSTED, id, "the key of the service " + Trust.notAccepted(accepted, key) + ".");
+        }
+        return key;
+    }
+
+    private byte[] trusted(String id, long serverTimeMs, Deadline deadline) {
         byte[] known = known(id, serverTimeMs);
         if (known != null) {
             return known;
@@ -154,7 +176,7 @@ final class Keyring {
         for (String id : agreed.keyIds()) {
             byte[] key = published.get(id);
             // No key off the curve is trusted later either.
-            if (key != null && P256.isPoint(key)) {
+            if (key != null && SignatureAlgorithm.isValid(key) && SignatureAlgorithm.accepts(accepted, key, false)) {
                 makeRoom(merged, id, agreed.keyId(), published);
                 if (merged.size() < KEYS_MAX) {
                     merged.put(id, key);

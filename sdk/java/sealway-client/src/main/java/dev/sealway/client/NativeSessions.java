@@ -35,7 +35,7 @@ final class NativeSessions implements KeySource<LiveSession> {
     NativeSessions(Settings settings, Transport transport) {
         this.settings = settings;
         this.transport = transport;
-        this.keyring = new Keyring(settings.trust(), settings.origin(), this::fetchKeys);
+        this.keyring = new Keyring(settings.trust(), settings.signatureAlgorithms(), settings.origin(), this::fetchKeys);
         this.calls = new SealedCalls<>(settings.calls(), transport, this);
     }
 
@@ -107,7 +107,8 @@ final class NativeSessions implements KeySource<LiveSession> {
         while (true) {
             Laps laps = new Laps();
             String authorization = before == null ? settings.authorization().get() : null;
-            Agreement.Offer offer = new Agreement.Offer(suites, settings.clientId(), settings.ttlSec(), keyring.pinned(), authorization);
+            Agreement.Offer offer = new Agreement.Offer(suites, settings.clientId(), settings.ttlSec(), keyring.pinned(), authorization,
+                    settings.signatureAlgorithms());
             ClientShare share = ClientShare.generate(suite, settings.random());
             Agreement agreement = before == null ? new Agreement(offer, share, settings.proof()) : new Agreement(offer, share, before.session());
             laps.named("share");

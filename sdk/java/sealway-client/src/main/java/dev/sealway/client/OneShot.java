@@ -4,6 +4,7 @@ import dev.sealway.client.Transport.Deadline;
 import dev.sealway.crypto.Hpke;
 import dev.sealway.crypto.Kem;
 import dev.sealway.crypto.SecretBytes;
+import dev.sealway.crypto.SignatureAlgorithm;
 import dev.sealway.session.nativeprotocol.OneShotKeys;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.SealwayException;
@@ -41,7 +42,8 @@ public final class OneShot implements AutoCloseable {
         this.psk = builder.pskId == null ? null : new Hpke.Psk(builder.pskId, SecretBytes.owning(builder.pskKey.clone()));
         this.http = builder.below.http();
         Transport transport = builder.below.transport(http);
-        this.calls = new SealedCalls<>(settings, transport, new OneShotSource(settings, transport, builder.trust, builder.kems, psk));
+        this.calls = new SealedCalls<>(settings, transport, new OneShotSource(settings, transport, builder.trust,
+                builder.below.signatureAlgorithms(), builder.kems, psk));
     }
 
     /** Begins to build a client.
@@ -149,6 +151,12 @@ public final class OneShot implements AutoCloseable {
                 throw new UsageException("kems is empty: " + KEMS);
             }
             kems = EnumSet.copyOf(List.of(values));
+            return this;
+        }
+
+        /** Sets the signature algorithms that the root may have; see {@link SealwayClient.Builder#signatureAlgorithms}. */
+        public Builder signatureAlgorithms(SignatureAlgorithm... values) {
+            below.signatureAlgorithms(values);
             return this;
         }
 

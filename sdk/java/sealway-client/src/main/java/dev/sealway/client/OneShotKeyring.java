@@ -8,6 +8,7 @@ import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.UsageException;
 import java.time.InstantSource;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
@@ -27,9 +28,11 @@ final class OneShotKeyring {
     private final ReentrantLock lock = new ReentrantLock();
     private volatile KeyDocument document;
 
-    /** @param kems that the client allows
+    /** @param accepted names of the signature algorithms that the client accepts of a root; empty for no restriction
+     * @param kems that the client allows
      * @param fetch asks the service for its key document */
-    OneShotKeyring(OneShotTrust trust, Set<Kem> kems, CallSettings settings, Function<Deadline, KeyDocument> fetch) {
+    OneShotKeyring(OneShotTrust trust, List<String> accepted, Set<Kem> kems, CallSettings settings, Function<Deadline, KeyDocument> fetch) {
+        Trust.check(trust, accepted);
         this.host = settings.host();
         this.kems = kems.stream().filter(Kem::isAvailable).collect(Collectors.toUnmodifiableSet());
         if (this.kems.isEmpty()) {
@@ -39,7 +42,7 @@ final class OneShotKeyring {
         this.fetch = fetch;
         this.pinned = trust instanceof OneShotTrust.Configs configs ? first(configs) : null;
         this.trusted = trust instanceof OneShotTrust.Kids kids ? key -> kids.kids().contains(key.kid()) : key -> true;
-        this.history = trust instanceof Trust.Root root ? new RootHistory(root, Settings.origin(settings.url()), "one-shot-root") : null;
+        this.history = trust instanceof Trust.Root root ? new RootHistory(root, accepted, Settings.origin(settings.url()), "one-shot-root") : null;
     }
 
     private KeyConfig first(OneShotTrust.Configs configs) {

@@ -16,6 +16,7 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.Stage;
+import java.util.List;
 import java.util.Set;
 
 /** Keys of calls on wire 4: new ones for every try, agreed with the service's key. {@code spec/one-shot.md}. */
@@ -27,11 +28,12 @@ final class OneShotSource implements KeySource<OneShotSource.Use> {
     /** The server's time less this machine's, as a sealed problem has proven it. */
     private volatile long offsetMs;
 
-    /** @param psk pre-shared key, or null */
-    OneShotSource(CallSettings settings, Transport transport, OneShotTrust trust, Set<Kem> kems, Hpke.Psk psk) {
+    /** @param accepted names of the signature algorithms that the client accepts of a root; empty for no restriction
+     * @param psk pre-shared key, or null */
+    OneShotSource(CallSettings settings, Transport transport, OneShotTrust trust, List<String> accepted, Set<Kem> kems, Hpke.Psk psk) {
         this.settings = settings;
         this.transport = transport;
-        this.keyring = new OneShotKeyring(trust, kems, settings, this::fetch);
+        this.keyring = new OneShotKeyring(trust, accepted, kems, settings, this::fetch);
         this.psk = psk;
     }
 

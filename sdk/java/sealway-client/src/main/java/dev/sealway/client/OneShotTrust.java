@@ -58,7 +58,7 @@ public sealed interface OneShotTrust permits Trust.Root, OneShotTrust.Configs, O
 
     /** Trusts the keys of the document that this root signs.
      *
-     * @param publicKey 65 bytes in base64
+     * @param publicKey in base64, of any algorithm
      * @param store keeps the time at which the newest document was issued, so that no older one is accepted */
     static OneShotTrust root(String publicKey, TrustStore store) {
         return (Trust.Root) Trust.root(publicKey, store);

@@ -11,19 +11,22 @@ import java.util.function.UnaryOperator;
 final class RootHistory {
     private static final System.Logger LOG = System.getLogger("dev.sealway.client");
     private final Trust.Root root;
+    private final List<String> accepted;
     private final String name;
     private Long issuedMs;
 
-    /** @param kind of the lists, by which the trust store tells their lines apart */
-    RootHistory(Trust.Root root, String origin, String kind) {
+    /** @param accepted names of the signature algorithms that the client accepts; empty for no restriction
+     * @param kind of the lists, by which the trust store tells their lines apart */
+    RootHistory(Trust.Root root, List<String> accepted, String origin, String kind) {
         this.root = root;
+        this.accepted = accepted;
         this.name = origin + "#" + kind + ":" + Identity.keyId(root.key());
         this.issuedMs = number(load(root.store(), name));
     }
 
     /** The checks of a list. */
     interface Check {
-        void verify(byte[] root, long nowMs, Long takenIssuedMs);
+        void verify(byte[] root, List<String> accepted, long nowMs, Long takenIssuedMs);
     }
 
     static List<String> load(TrustStore store, String name) {
@@ -53,7 +56,7 @@ final class RootHistory {
      * @throws ProtocolException the code of the check that failed */
     void take(long own, long nowMs, Check check) {
         try {
-            check.verify(root.key(), nowMs, issuedMs);
+            check.verify(root.key(), accepted, nowMs, issuedMs);
         } catch (ProtocolException refused) {
             throw new ProtocolException(refused.reason(), refused.field(), "another service or an impostor answered: its list of keys is not the one"
                     + " that the root signed last, or is over by this machine's clock.");

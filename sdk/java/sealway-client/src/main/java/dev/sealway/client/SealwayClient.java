@@ -1,6 +1,7 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
+import dev.sealway.crypto.SignatureAlgorithm;
 import dev.sealway.session.nativeprotocol.InitRequest;
 import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Forms;
@@ -14,6 +15,7 @@ import java.net.http.HttpClient;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.time.InstantSource;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
@@ -209,7 +211,8 @@ public final class SealwayClient implements AutoCloseable {
         private URI authorityUrl;
         private Wire wire = Wire.NATIVE;
         private String initPath = "/session/init";
-        private List<Suite> suites = Suite.ALL;
+        private List<Suite> suites = Suite.DEFAULT;
+        private List<String> signatureAlgorithms = List.of();
         private String clientId = "sealway-java";
         private Long ttlSec;
         private Trust trust;
@@ -259,9 +262,9 @@ public final class SealwayClient implements AutoCloseable {
             return this;
         }
 
-        /** Sets the suites, in order of preference; all by default. */
+        /** Sets the suites, in order of preference; {@link Suite#DEFAULT} by default, which has none with ML-KEM-1024. */
         public Builder suites(Suite... values) {
-            String remedy = "give at least one suite, as Suite.P256, or leave it out for all";
+            String remedy = "give at least one suite, as Suite.P256, or leave it out for those by default";
             for (Suite each : Options.present(values, "suites", remedy)) {
                 Options.present(each, "one of suites", remedy);
             }
@@ -270,6 +273,27 @@ public final class SealwayClient implements AutoCloseable {
             }
             suites = List.of(values);
             return this;
+        }
+
+        /** Sets the signature algorithms that identity keys and roots may have; the service signs with a key of one of them. By default
+         * {@code ES256}, and of pinned keys and a pinned root all. Those with ML-DSA need Bouncy Castle. */
+        public Builder signatureAlgorithms(SignatureAlgorithm... values) {
+            String remedy = "give 1 to 6, as SignatureAlgorithm.ES384_ML_DSA_87, or leave it out for no restriction";
+            for (SignatureAlgorithm each : Options.present(values, "signatureAlgorithms", remedy)) {
+                if (!Options.present(each, "one of signatureAlgorithms", remedy).isAvailable()) {
+                    throw new UsageException("signatureAlgorithms has " + each.text() + ", which needs Bouncy Castle: do not exclude bcprov-jdk18on");
+                }
+            }
+            List<String> names = Arrays.stream(values).map(SignatureAlgorithm::text).distinct().toList();
+            if (names.isEmpty() || names.size() != values.length) {
+                throw new UsageException("signatureAlgorithms is empty, or has one twice: " + remedy);
+            }
+            signatureAlgorithms = names;
+            return this;
+        }
+
+        List<String> signatureAlgorithms() {
+            return signatureAlgorithms;
         }
 
         /** Sets the name of the client: 1 to 256 printable ASCII characters without a bar; {@code sealway-java} by default. */
@@ -364,6 +388,7 @@ public final class SealwayClient implements AutoCloseable {
             if (wire == Wire.NATIVE) {
                 Options.present(trust, "trust", TRUST);
             }
+            Trust.check(trust, signatureAlgorithms);
             boolean hasPath = switch (initPath) {
                 case "/session/init" -> true;
                 case "/session/init/anon" -> wire == Wire.ONE;
@@ -373,7 +398,7 @@ public final class SealwayClient implements AutoCloseable {
             if (!hasPath) {
                 throw new UsageException("initPath is " + initPath + ": " + INIT_PATHS);
             }
-            return new Settings(calls(), authorityUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, proof);
+            return new Settings(calls(), authorityUrl, wire, initPath, suites, signatureAlgorithms, clientId, ttlSec, trust, authorization, proof);
         }
 
         CallSettings calls() {

@@ -13,8 +13,8 @@ import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
 /** The options of a client. */
-record Settings(CallSettings calls, URI authorityUrl, Wire wire, String initPath, List<Suite> suites, String clientId, Long ttlSec,
-        Trust trust, Supplier<String> authorization, UnaryOperator<InitRequest> proof) {
+record Settings(CallSettings calls, URI authorityUrl, Wire wire, String initPath, List<Suite> suites,
+        List<String> signatureAlgorithms, String clientId, Long ttlSec, Trust trust, Supplier<String> authorization, UnaryOperator<InitRequest> proof) {
     URI url() {
         return calls.url();
     }

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.sealway.client.FakeService.Misbehaviour;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.exchange.AnswerSeal;
 import dev.sealway.exchange.Exchange;
 import dev.sealway.exchange.PlainRequest;
@@ -89,7 +89,7 @@ class CompatWiresTest {
             if (exchange.getRequestURI().getPath().equals("/session/init")) {
                 inits.incrementAndGet();
                 Unreplayed<ServerInit> read = ServerInit.read(Family.SESSION, headers, body, nowMs, ReplayPolicy.DEFAULT);
-                ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+                ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), Curve.P256.generate(random));
                 sessions.put(accepted.session().id(), accepted.session());
                 SealedMessage answer = new SealedMessage(HeaderList.of(), "application/json", accepted.answer().getBytes());
                 if (ofInits == null) {

@@ -8,7 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.sun.net.httpserver.HttpServer;
 import com.sun.net.httpserver.HttpsConfigurator;
 import com.sun.net.httpserver.HttpsServer;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
+import dev.sealway.crypto.SigningKey;
 import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.SealwayException;
@@ -218,7 +219,8 @@ class ErrorsTest {
         // The service says that none of the pinned keys is its own; or it signs with its key all the same.
         assertFalse(assertError(builder(service.url(), Wire.NATIVE, Trust.pins(other)), Stage.AGREEMENT, "key_retired", service.url(), "(option `trust`)")
                 .retryable());
-        service.root = P256.generate(new SecureRandom());
+        SecureRandom random = new SecureRandom();
+        service.root = SigningKey.of(Curve.P256, Curve.P256.generate(random), random);
         assertFalse(assertError(builder(service.url(), Wire.NATIVE, Trust.root(other)), Stage.AGREEMENT, "key_untrusted", service.url(),
                 "another service or an impostor", "(option `trust`)").retryable());
     }

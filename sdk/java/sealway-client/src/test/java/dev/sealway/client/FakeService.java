@@ -3,8 +3,10 @@ package dev.sealway.client;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SignatureAlgorithm;
+import dev.sealway.crypto.SigningKey;
 import dev.sealway.exchange.AnswerSeal;
 import dev.sealway.exchange.Exchange;
 import dev.sealway.exchange.Opening;
@@ -34,9 +36,7 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.net.InetSocketAddress;
 import java.net.URI;
-import java.security.KeyPair;
 import java.security.SecureRandom;
-import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -47,6 +47,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.UnaryOperator;
 
 /** A service of wire 3 on a real socket, of the same core, that can be told to misbehave. */
 final class FakeService implements AutoCloseable {
@@ -79,7 +80,9 @@ final class FakeService implements AutoCloseable {
     /** The status of the key set. */
     volatile int keysStatus = 200;
     /** The root that signs the key set, and when it says that it was issued; null for none. */
-    volatile KeyPair root;
+    volatile SigningKey root;
+    /** Changes inits on their way, as a man in the middle does. */
+    volatile UnaryOperator<InitRequest> onTheWay = UnaryOperator.identity();
     volatile long issuedMs = 1;
     /** {@code Authorization} and {@code proof} of each init. */
     final List<String> authorizations = new CopyOnWriteArrayList<>();
@@ -104,9 +107,7 @@ final class FakeService implements AutoCloseable {
     }
 
     static Identity identity() {
-        KeyPair pair = P256.generate(RANDOM);
-        return new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-                message -> P256.sign(pair.getPrivate(), message, RANDOM));
+        return Identity.of(SigningKey.of(Curve.P256, Curve.P256.generate(RANDOM), RANDOM), 0, Long.MAX_VALUE);
     }
 
     URI url() {
@@ -145,7 +146,7 @@ final class FakeService implements AutoCloseable {
                 sleep(keysLateMs);
                 plain(exchange, keysStatus, keySet());
             } else if (path.equals("/v3/sessions")) {
-                init(exchange, InitRequest.read(body));
+                init(exchange, onTheWay.apply(InitRequest.read(body)));
             } else {
                 call(exchange, path, body);
             }
@@ -161,7 +162,7 @@ final class FakeService implements AutoCloseable {
         for (Identity each : identities) {
             Map<String, Object> key = new LinkedHashMap<>();
             key.put("key_id", each.keyId());
-            key.put("alg", "ES256");
+            key.put("alg", SignatureAlgorithm.of(each.publicKey()).text());
             key.put("public_key", StrictBase64.encode(each.publicKey()));
             key.put("not_before_ms", 0);
             key.put("not_after_ms", endMs);
@@ -171,8 +172,8 @@ final class FakeService implements AutoCloseable {
         Map<String, Object> set = new LinkedHashMap<>(Map.of("issued_ms", issuedMs, "expires_ms", endMs, "keys", keys));
         if (root != null) {
             byte[] hash = Hashes.sha256(number(issuedMs), number(endMs), field(listed));
-            set.put("root_key_id", Identity.keyId(P256.encode((ECPublicKey) root.getPublic())));
-            set.put("root_signature", StrictBase64.encode(P256.sign(root.getPrivate(), Bytes.join("sealway/3 keys".getBytes(), hash), random)));
+            set.put("root_key_id", Identity.keyId(root.publicKey()));
+            set.put("root_signature", StrictBase64.encode(root.sign(Bytes.join("sealway/3 keys".getBytes(), hash))));
         }
         return Json.write(set).getBytes();
     }

@@ -3,9 +3,10 @@ package dev.sealway.client;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.sealway.crypto.Bytes;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.Kem;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SigningKey;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.nativeprotocol.FrameOpener;
 import dev.sealway.session.nativeprotocol.FrameSealer;
@@ -31,9 +32,7 @@ import java.net.InetSocketAddress;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.security.KeyPair;
 import java.security.SecureRandom;
-import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
@@ -98,7 +97,7 @@ final class OneShotService implements AutoCloseable {
     record Request(String kid, String enc, String pskId, String method, String target, long stampMs, String nonce, HeaderList headers, byte[] body) {
     }
 
-    final KeyPair root = P256.generate(RANDOM);
+    volatile SigningKey root = SigningKey.of(Curve.P256, Curve.P256.generate(RANDOM), RANDOM);
     volatile List<ServiceKey> keys = new ArrayList<>(List.of(ServiceKey.generate(Kem.X25519)));
     volatile Verdict verdict = request -> null;
     volatile Misbehaviour misbehaviour = OneShotService::send;
@@ -131,7 +130,7 @@ final class OneShotService implements AutoCloseable {
     }
 
     String rootText() {
-        return StrictBase64.encode(P256.encode((ECPublicKey) root.getPublic()));
+        return StrictBase64.encode(root.publicKey());
     }
 
     long nowMs() {
@@ -161,8 +160,8 @@ final class OneShotService implements AutoCloseable {
         Map<String, Object> out = new LinkedHashMap<>(Map.of("issued_ms", issuedMs, "expires_ms", expiresMs, "keys", listed));
         if (!isRootHidden) {
             byte[] hash = Hashes.sha256(number(issuedMs), number(expiresMs), field(encoded));
-            out.put("root_key_id", Identity.keyId(P256.encode((ECPublicKey) root.getPublic())));
-            out.put("root_signature", StrictBase64.encode(P256.sign(root.getPrivate(), Bytes.join("sealway/4 keys".getBytes(), hash), RANDOM)));
+            out.put("root_key_id", Identity.keyId(root.publicKey()));
+            out.put("root_signature", StrictBase64.encode(root.sign(Bytes.join("sealway/4 keys".getBytes(), hash))));
         }
         return out;
     }

@@ -282,7 +282,7 @@ class OneShotTrustTest {
         Object newer = received();
         AtomicReference<OneShotKeyring> keyring = new AtomicReference<>();
         CallSettings settings = new CallSettings(service.url(), Duration.ZERO, Duration.ZERO, metrics -> { }, new SecureRandom(), InstantSource.system());
-        keyring.set(new OneShotKeyring(OneShotTrust.root(service.rootText()), Set.of(Kem.values()), settings, deadline -> {
+        keyring.set(new OneShotKeyring(OneShotTrust.root(service.rootText()), List.of(), Set.of(Kem.values()), settings, deadline -> {
             // A problem brings the newer document while the older one is on its way.
             assertTrue(keyring.get().retired(newer, ProblemException.of(Stage.CALL, "a.example:443", 409, new byte[0])));
             return KeyDocument.of(older);

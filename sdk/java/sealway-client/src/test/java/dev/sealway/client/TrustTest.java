@@ -6,7 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
+import dev.sealway.crypto.SigningKey;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitAnswer;
 import dev.sealway.session.nativeprotocol.KeySet;
@@ -18,7 +19,6 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.security.KeyPair;
 import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
@@ -39,7 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(30)
 class TrustTest {
     private final SecureRandom random = new SecureRandom();
-    private final KeyPair root = P256.generate(random);
+    private final SigningKey root = SigningKey.of(Curve.P256, Curve.P256.generate(random), random);
     private final List<LogRecord> logged = new CopyOnWriteArrayList<>();
     private final Logger logger = Logger.getLogger("dev.sealway.client");
     private final Handler handler = new Handler() {
@@ -76,8 +76,8 @@ class TrustTest {
         return SealwayClient.builder(service.url()).suites(Suite.P256).trust(trust).build();
     }
 
-    private static String text(KeyPair pair) {
-        return StrictBase64.encode(P256.encode((ECPublicKey) pair.getPublic()));
+    private static String text(SigningKey pair) {
+        return StrictBase64.encode(pair.publicKey());
     }
 
     private static SealedRequest post() {
@@ -109,7 +109,7 @@ class TrustTest {
         try (SealwayClient client = client(Trust.root(text(root)))) {
             assertEquals("hi", client.send(post()).text());
         }
-        service.root = P256.generate(random);
+        service.root = SigningKey.of(Curve.P256, Curve.P256.generate(random), random);
         try (SealwayClient client = client(Trust.root(text(root), store))) {
             assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }
@@ -194,15 +194,15 @@ class TrustTest {
 
     @Test
     void aKeyOffTheCurveIsNotKept() {
-        byte[] own = P256.encode((ECPublicKey) P256.generate(random).getPublic());
-        byte[] off = P256.encode((ECPublicKey) P256.generate(random).getPublic());
+        byte[] own = Curve.P256.encode((ECPublicKey) Curve.P256.generate(random).getPublic());
+        byte[] off = Curve.P256.encode((ECPublicKey) Curve.P256.generate(random).getPublic());
         off[64] ^= 1;
         List<String> ids = List.of(Identity.keyId(own), Identity.keyId(off));
         List<Object> listed = List.of(own, off).stream().<Object>map(key -> Map.of("key_id", Identity.keyId(key), "alg", "ES256", "public_key",
                 StrictBase64.encode(key), "not_before_ms", 0, "not_after_ms", 2)).toList();
         KeySet published = KeySet.parse(Json.write(Map.of("issued_ms", 1, "expires_ms", 2, "keys", listed)).getBytes());
         TrustStore store = TrustStore.inMemory();
-        Keyring keyring = new Keyring(Trust.firstUse(store), "https://a.example:443", deadline -> published);
+        Keyring keyring = new Keyring(Trust.firstUse(store), List.of(), "https://a.example:443", deadline -> published);
         keyring.remember(new InitAnswer("S-", "P256", List.of("P256"), own, 1, 1, ids.get(0), ids, "none", null, null), null);
         assertEquals(List.of(StrictBase64.encode(own)), store.load("https://a.example:443"));
     }

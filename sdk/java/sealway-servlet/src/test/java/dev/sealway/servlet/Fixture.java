@@ -1,6 +1,6 @@
 package dev.sealway.servlet;
 
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.server.MemoryStore;
 import dev.sealway.server.RouteTable.Mode;
@@ -107,9 +107,9 @@ final class Fixture implements AutoCloseable {
 
     /** A session of wire 3 whose client is who {@code subject} says. */
     NativeSession nativeSession(String subject) {
-        KeyPair pair = P256.generate(random);
-        Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-                message -> P256.sign(pair.getPrivate(), message, random));
+        KeyPair pair = Curve.P256.generate(random);
+        Identity identity = new Identity(Curve.P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                message -> Curve.P256.sign(pair.getPrivate(), message, random));
         Agreement agreement = new Agreement(new Agreement.Offer(List.of("P256"), "client-1", null, List.of(), null),
                 ClientShare.generate(Suite.P256, random), (UnaryOperator<InitRequest>) null);
         Acceptance.Grant accepted = Acceptance.accept(agreement.request(), null,
@@ -121,10 +121,10 @@ final class Fixture implements AutoCloseable {
 
     CompatSession compatSession(Wire wire, Family family) {
         long nowMs = nowMs();
-        CompatInit init = new CompatInit(wire, family == Family.ANONYMOUS, "client-1", null, P256.generate(random), draw(16), nowMs);
+        CompatInit init = new CompatInit(wire, family == Family.ANONYMOUS, "client-1", null, Curve.P256.generate(random), draw(16), nowMs);
         Unreplayed<ServerInit> read = ServerInit.read(family, init.request().headers(), init.request().body(), nowMs,
                 ReplayPolicy.DEFAULT);
-        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), Curve.P256.generate(random));
         store.put(accepted.session());
         return init.finish(accepted.answer().getBytes(), nowMs);
     }

@@ -10,11 +10,11 @@ public enum Kem {
     /** X-Wing: ML-KEM-768 and X25519, the default. */
     X_WING("X-Wing", 0x647a, true, dev.sealway.crypto.X25519.PUBLIC_LEN, "\\.//^\\"),
     /** ML-KEM-768 and P-256. */
-    MLKEM768_P256("MLKEM768-P256", 0x0050, true, dev.sealway.crypto.P256.PUBLIC_LEN, "MLKEM768-P256"),
+    MLKEM768_P256("MLKEM768-P256", 0x0050, true, Curve.P256.publicLen(), "MLKEM768-P256"),
     /** X25519 alone. */
     X25519("X25519", 0x0020, false, dev.sealway.crypto.X25519.PUBLIC_LEN, ""),
     /** P-256 alone. */
-    P256("P-256", 0x0010, false, dev.sealway.crypto.P256.PUBLIC_LEN, "");
+    P256("P-256", 0x0010, false, Curve.P256.publicLen(), "");
 
     private final String text;
     private final int id;
@@ -52,18 +52,18 @@ public enum Kem {
 
     /** Returns the length of a public key, in bytes. */
     public int publicLen() {
-        return groupLen + (isHybrid ? MlKem768.PUBLIC_LEN : 0);
+        return groupLen + (isHybrid ? MlKem.ML_KEM_768.publicLen() : 0);
     }
 
     /** Returns the length of an encapsulation, in bytes. */
     public int encLen() {
-        return groupLen + (isHybrid ? MlKem768.CIPHERTEXT_LEN : 0);
+        return groupLen + (isHybrid ? MlKem.ML_KEM_768.ciphertextLen() : 0);
     }
 
     /** Returns true if this platform has all parts of it. ML-KEM-768 comes with JDK 24, or with Bouncy Castle. */
     public boolean isAvailable() {
         return (!isX25519() || has(() -> KeyPairGenerator.getInstance("X25519")))
-                && (!isHybrid || has(() -> MessageDigest.getInstance("SHA3-256")) && (PlatformMlKem.isThere() || hasLibrary()));
+                && (!isHybrid || has(() -> MessageDigest.getInstance("SHA3-256")) && (PlatformMlKem.isThere() || MlDsa.isThere()));
     }
 
     /** A look-up of an algorithm. */
@@ -76,15 +76,6 @@ public enum Kem {
             lookup.find();
             return true;
         } catch (NoSuchAlgorithmException missing) {
-            return false;
-        }
-    }
-
-    private static boolean hasLibrary() {
-        try {
-            Class.forName("org.bouncycastle.crypto.kems.MLKEMGenerator", false, Kem.class.getClassLoader());
-            return true;
-        } catch (ClassNotFoundException excluded) {
             return false;
         }
     }

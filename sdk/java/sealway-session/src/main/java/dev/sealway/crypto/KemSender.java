@@ -14,13 +14,13 @@ import java.util.function.Function;
 public final class KemSender {
     private final Kem kem;
     private final KeyPair ephemeral;
-    private final Function<byte[], MlKem768.Encapsulation> encapsulate;
+    private final Function<byte[], MlKem.Encapsulation> encapsulate;
 
     /** Takes given inputs, for vectors.
      *
      * @param ephemeral key pair of the KEM's group
      * @param encapsulate for an ML-KEM-768 key; null if the KEM has none */
-    public KemSender(Kem kem, KeyPair ephemeral, Function<byte[], MlKem768.Encapsulation> encapsulate) {
+    public KemSender(Kem kem, KeyPair ephemeral, Function<byte[], MlKem.Encapsulation> encapsulate) {
         this.kem = kem;
         this.ephemeral = ephemeral;
         this.encapsulate = encapsulate;
@@ -28,7 +28,7 @@ public final class KemSender {
 
     /** Draws new inputs. */
     public static KemSender generate(Kem kem, SecureRandom random) {
-        return new KemSender(kem, kem.isX25519() ? X25519.generate(random) : P256.generate(random), key -> MlKem768.encapsulate(key, random));
+        return new KemSender(kem, kem.isX25519() ? X25519.generate(random) : Curve.P256.generate(random), key -> MlKem.ML_KEM_768.encapsulate(key, random));
     }
 
     /** An encapsulation and its shared secret, 32 bytes, which the caller wipes. */
@@ -52,13 +52,13 @@ public final class KemSender {
         check(kem, publicKey);
         int at = publicKey.length - kem.groupLen();
         byte[] peer = Arrays.copyOfRange(publicKey, at, publicKey.length);
-        byte[] mine = kem.isX25519() ? X25519.encode(ephemeral.getPublic()) : P256.encode((ECPublicKey) ephemeral.getPublic());
-        byte[] agreed = kem.isX25519() ? X25519.agree(ephemeral.getPrivate(), peer) : P256.agree(ephemeral.getPrivate(), peer);
+        byte[] mine = kem.isX25519() ? X25519.encode(ephemeral.getPublic()) : Curve.P256.encode((ECPublicKey) ephemeral.getPublic());
+        byte[] agreed = kem.isX25519() ? X25519.agree(ephemeral.getPrivate(), peer) : Curve.P256.agree(ephemeral.getPrivate(), peer);
         try {
             if (!kem.isHybrid()) {
                 return new Encapsulated(mine, Hpke.dhSecret(kem, agreed, mine, peer));
             }
-            MlKem768.Encapsulation made = encapsulate.apply(Arrays.copyOf(publicKey, at));
+            MlKem.Encapsulation made = encapsulate.apply(Arrays.copyOf(publicKey, at));
             try {
                 return new Encapsulated(Bytes.join(made.ciphertext(), mine), sha3(made.secret(), agreed, mine, peer, kem.label()));
             } finally {
@@ -78,10 +78,10 @@ public final class KemSender {
         }
         int at = publicKey.length - kem.groupLen();
         if (kem.isHybrid()) {
-            MlKem768.check(Arrays.copyOf(publicKey, at));
+            MlKem.ML_KEM_768.check(Arrays.copyOf(publicKey, at));
         }
         if (!kem.isX25519()) {
-            P256.decode(Arrays.copyOfRange(publicKey, at, publicKey.length));
+            Curve.P256.decode(Arrays.copyOfRange(publicKey, at, publicKey.length));
         }
     }
 

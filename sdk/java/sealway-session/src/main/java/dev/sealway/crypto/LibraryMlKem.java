@@ -4,7 +4,6 @@ import java.security.KeyPair;
 import java.security.PrivateKey;
 import java.security.PublicKey;
 import java.security.SecureRandom;
-import java.util.Arrays;
 import org.bouncycastle.crypto.AsymmetricCipherKeyPair;
 import org.bouncycastle.crypto.SecretWithEncapsulation;
 import org.bouncycastle.crypto.generators.MLKEMKeyPairGenerator;
@@ -15,12 +14,14 @@ import org.bouncycastle.crypto.params.MLKEMParameters;
 import org.bouncycastle.crypto.params.MLKEMPrivateKeyParameters;
 import org.bouncycastle.crypto.params.MLKEMPublicKeyParameters;
 
-/** ML-KEM-768 by Bouncy Castle, for JDKs that have none. Its classes are used as they are: no provider is registered. */
-final class LibraryMlKem implements MlKem768.Kem {
-    private static final MLKEMParameters PARAMETERS = MLKEMParameters.ml_kem_768;
+/** ML-KEM by Bouncy Castle, for JDKs that have none. Its classes are used as they are: no provider is registered. */
+final class LibraryMlKem implements MlKem.Kem {
+    private static MLKEMParameters parameters(MlKem set) {
+        return set == MlKem.ML_KEM_768 ? MLKEMParameters.ml_kem_768 : MLKEMParameters.ml_kem_1024;
+    }
 
     /** An encapsulation key, as other keys of the platform show it. */
-    private record Encapsulation(byte[] key) implements PublicKey {
+    private record Encapsulation(MlKem set, byte[] key) implements PublicKey {
         @Override
         public String getAlgorithm() {
             return "ML-KEM";
@@ -33,7 +34,7 @@ final class LibraryMlKem implements MlKem768.Kem {
 
         @Override
         public byte[] getEncoded() {
-            return Bytes.join(PlatformMlKem.SPKI, key);
+            return set.spki(key);
         }
     }
 
@@ -63,28 +64,28 @@ final class LibraryMlKem implements MlKem768.Kem {
     }
 
     @Override
-    public KeyPair generate(SecureRandom random) {
+    public KeyPair generate(MlKem set, SecureRandom random) {
         MLKEMKeyPairGenerator generator = new MLKEMKeyPairGenerator();
-        generator.init(new MLKEMKeyGenerationParameters(random, PARAMETERS));
+        generator.init(new MLKEMKeyGenerationParameters(random, parameters(set)));
         AsymmetricCipherKeyPair made = generator.generateKeyPair();
-        return new KeyPair(new Encapsulation(((MLKEMPublicKeyParameters) made.getPublic()).getEncoded()),
+        return new KeyPair(new Encapsulation(set, ((MLKEMPublicKeyParameters) made.getPublic()).getEncoded()),
                 new Decapsulation((MLKEMPrivateKeyParameters) made.getPrivate()));
     }
 
     @Override
-    public KeyPair expanded(byte[] key) {
-        return new KeyPair(new Encapsulation(Arrays.copyOfRange(key, 1152, 1152 + MlKem768.PUBLIC_LEN)),
-                new Decapsulation(new MLKEMPrivateKeyParameters(PARAMETERS, key)));
+    public KeyPair expanded(MlKem set, byte[] key) {
+        return new KeyPair(new Encapsulation(set, set.publicOf(key)),
+                new Decapsulation(new MLKEMPrivateKeyParameters(parameters(set), key)));
     }
 
     @Override
-    public MlKem768.Encapsulation encapsulate(byte[] publicKey, SecureRandom random) {
-        SecretWithEncapsulation made = new MLKEMGenerator(random).generateEncapsulated(new MLKEMPublicKeyParameters(PARAMETERS, publicKey));
-        return new MlKem768.Encapsulation(made.getEncapsulation(), made.getSecret());
+    public MlKem.Encapsulation encapsulate(MlKem set, byte[] publicKey, SecureRandom random) {
+        SecretWithEncapsulation made = new MLKEMGenerator(random).generateEncapsulated(new MLKEMPublicKeyParameters(parameters(set), publicKey));
+        return new MlKem.Encapsulation(made.getEncapsulation(), made.getSecret());
     }
 
     @Override
-    public byte[] decapsulate(PrivateKey key, byte[] ciphertext) {
+    public byte[] decapsulate(MlKem set, PrivateKey key, byte[] ciphertext) {
         return new MLKEMExtractor(((Decapsulation) key).key).extractSecret(ciphertext);
     }
 }

@@ -1,6 +1,6 @@
 package dev.sealway.session;
 
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
@@ -44,7 +44,7 @@ public final class CompatInit {
         this.clientId = wire == Wire.TWO ? clientId : null;
         this.ephemeral = ephemeral;
         Map<String, Object> body = new LinkedHashMap<>();
-        body.put("clientPublicKey", StrictBase64.encode(P256.encode((ECPublicKey) ephemeral.getPublic())));
+        body.put("clientPublicKey", StrictBase64.encode(Curve.P256.encode((ECPublicKey) ephemeral.getPublic())));
         String nonce = HexFormat.of().formatHex(nonceRandom);
         List<Header> headers;
         if (wire == Wire.ONE) {
@@ -82,7 +82,7 @@ public final class CompatInit {
             throw new ProtocolException(Code.FIELD_INVALID, "sessionId");
         }
         byte[] share = StrictBase64.decode(text(members, "serverPublicKey"));
-        if (share == null || share.length != P256.PUBLIC_LEN) {
+        if (share == null || share.length != Curve.P256.publicLen()) {
             throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
         String algorithm = text(members, "encAlg");

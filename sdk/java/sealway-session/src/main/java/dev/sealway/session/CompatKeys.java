@@ -1,7 +1,7 @@
 package dev.sealway.session;
 
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.P256;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.wire.Wire;
 import java.nio.charset.StandardCharsets;
@@ -15,7 +15,7 @@ final class CompatKeys {
 
     static SecretBytes agree(PrivateKey mine, byte[] peer, String sessionId, Wire wire, boolean isAnonymous, String clientId) {
         String tail = wire == Wire.ONE ? (isAnonymous ? "ANON" : "AUTH") : clientId;
-        byte[] shared = P256.agree(mine, peer);
+        byte[] shared = Curve.P256.agree(mine, peer);
         try {
             return Hashes.derive(shared, sessionId.getBytes(StandardCharsets.US_ASCII),
                     ("SESSION|A256GCM|" + tail).getBytes(StandardCharsets.US_ASCII));

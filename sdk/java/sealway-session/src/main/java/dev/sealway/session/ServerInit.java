@@ -1,6 +1,6 @@
 package dev.sealway.session;
 
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
@@ -159,7 +159,7 @@ public final class ServerInit {
         // Four members and never a fifth: there are clients that fail on one.
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("sessionId", id);
-        answer.put("serverPublicKey", StrictBase64.encode(P256.encode((ECPublicKey) ephemeral.getPublic())));
+        answer.put("serverPublicKey", StrictBase64.encode(Curve.P256.encode((ECPublicKey) ephemeral.getPublic())));
         answer.put("encAlg", family == Family.V1 ? "aes-256-gcm" : "A256GCM");
         answer.put("expiresInSec", ttl);
         SessionRecord session = new SessionRecord(id, wire, clientId, subject, nowMs, nowMs + ttl * 1000, key, null,

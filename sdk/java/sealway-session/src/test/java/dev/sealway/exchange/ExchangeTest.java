@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.crypto.Bytes;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
@@ -40,9 +40,9 @@ class ExchangeTest {
     private static final long NOW_MS = 1_750_000_000_000L;
     private static final long WINDOW_MAX_MS = 300_000;
     private static final SecureRandom RANDOM = new SecureRandom();
-    private final KeyPair pair = P256.generate(RANDOM);
-    private final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-            message -> P256.sign(pair.getPrivate(), message, RANDOM));
+    private final KeyPair pair = Curve.P256.generate(RANDOM);
+    private final Identity identity = new Identity(Curve.P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+            message -> Curve.P256.sign(pair.getPrivate(), message, RANDOM));
     private final Agreement agreement = new Agreement(new Agreement.Offer(List.of("P256"), "client-1", null, List.of(), null),
             ClientShare.generate(Suite.P256, RANDOM), (UnaryOperator<InitRequest>) null);
     private final Acceptance.Grant accepted = Acceptance.accept(agreement.request(), null,

@@ -2,7 +2,7 @@ package dev.sealway.webflux;
 
 import dev.sealway.client.SealwayClient;
 import dev.sealway.client.Trust;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.server.MemoryStore;
 import dev.sealway.server.RouteTable.Mode;
 import dev.sealway.server.RouteTable;
@@ -54,9 +54,9 @@ abstract class Fixture {
     static final Duration LIMIT = Duration.ofSeconds(20);
     static final List<String> ORIGINS = List.of("X-Forwarded-For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain", "X-Client-Cert");
     final SecureRandom random = new SecureRandom();
-    final KeyPair pair = P256.generate(random);
-    final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-            message -> P256.sign(pair.getPrivate(), message, random));
+    final KeyPair pair = Curve.P256.generate(random);
+    final Identity identity = new Identity(Curve.P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+            message -> Curve.P256.sign(pair.getPrivate(), message, random));
     final MemoryStore store = new MemoryStore(1000, System::currentTimeMillis);
     final AtomicInteger served = new AtomicInteger();
     final AtomicInteger inits = new AtomicInteger();
@@ -181,10 +181,10 @@ abstract class Fixture {
 
     CompatSession compatSession(Wire wire) {
         long nowMs = System.currentTimeMillis();
-        CompatInit init = new CompatInit(wire, false, "c", null, P256.generate(random), draw(16), nowMs);
+        CompatInit init = new CompatInit(wire, false, "c", null, Curve.P256.generate(random), draw(16), nowMs);
         Unreplayed<ServerInit> read = ServerInit.read(Family.SESSION, init.request().headers(), init.request().body(), nowMs,
                 ReplayPolicy.DEFAULT);
-        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), Curve.P256.generate(random));
         store.put(accepted.session());
         return init.finish(accepted.answer().getBytes(), nowMs);
     }

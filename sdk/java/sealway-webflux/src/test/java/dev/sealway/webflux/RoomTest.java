@@ -2,7 +2,7 @@ package dev.sealway.webflux;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
 import dev.sealway.server.MemoryStore;
 import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
@@ -87,9 +87,9 @@ class RoomTest {
     private IntFunction<SealedMessage> seal(Wire wire) {
         long nowMs = System.currentTimeMillis();
         if (wire == Wire.NATIVE) {
-            KeyPair pair = P256.generate(random);
-            Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-                    message -> P256.sign(pair.getPrivate(), message, random));
+            KeyPair pair = Curve.P256.generate(random);
+            Identity identity = new Identity(Curve.P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
+                    message -> Curve.P256.sign(pair.getPrivate(), message, random));
             Agreement agreement = new Agreement(new Agreement.Offer(List.of("P256"), "client-1", null, List.of(), null),
                     ClientShare.generate(Suite.P256, random), (UnaryOperator<InitRequest>) null);
             Acceptance.Grant accepted = Acceptance.accept(agreement.request(), null, new Acceptance.Decision(draw(16), 3600, nowMs, "none", null, null),
@@ -98,9 +98,9 @@ class RoomTest {
             NativeSession session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
             return length -> session.seal("POST", "/sealed/echo", List.of(), new byte[length], System.currentTimeMillis(), draw(16)).message();
         }
-        CompatInit init = new CompatInit(wire, false, "client-1", null, P256.generate(random), draw(16), nowMs);
+        CompatInit init = new CompatInit(wire, false, "client-1", null, Curve.P256.generate(random), draw(16), nowMs);
         Unreplayed<ServerInit> read = ServerInit.read(Family.SESSION, init.request().headers(), init.request().body(), nowMs, ReplayPolicy.DEFAULT);
-        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), Curve.P256.generate(random));
         store.put(accepted.session());
         CompatSession session = init.finish(accepted.answer().getBytes(), nowMs);
         return length -> session.seal("/sealed/echo", new byte[length], System.currentTimeMillis(), draw(16), draw(12)).message();

@@ -58,7 +58,7 @@ public final class Acceptance {
         List<Identity> live = identities.stream().filter(key -> key.isLive(decision.nowMs()))
                 .sorted(Comparator.comparingLong(Identity::notBeforeMs).reversed()).toList();
         Identity signer = live.stream()
-                .filter(key -> request.pinnedKeyIds().isEmpty() || request.pinnedKeyIds().contains(key.keyId()))
+                .filter(key -> request.accepts(key.publicKey()))
                 .findFirst().orElseThrow(() -> new ProtocolException(Code.KEY_RETIRED));
         ServerShare.SharedSecret agreed = share.apply(suite).agree(suite, request.share());
         InitAnswer answer = new InitAnswer(Forms.sessionId(decision.idRandom(), false), request.suite(), suites, agreed.share(),

@@ -1,8 +1,8 @@
 package dev.sealway.session.nativeprotocol;
 
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.P256;
 import dev.sealway.crypto.SecretBytes;
+import dev.sealway.crypto.SignatureAlgorithm;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.ProtocolException;
 import java.util.List;
@@ -23,8 +23,15 @@ public final class Agreement {
      * @param ttlSec life to ask for, in seconds, or null
      * @param pinnedKeyIds ids of the pinned identity keys; may be empty
      * @param authorization the value of {@code Authorization} as it is sent, or null
+     * @param signatureAlgorithms names of the algorithms that the client accepts; empty for no restriction
      */
-    public record Offer(List<String> suites, String clientId, Long ttlSec, List<String> pinnedKeyIds, String authorization) {
+    public record Offer(List<String> suites, String clientId, Long ttlSec, List<String> pinnedKeyIds, String authorization,
+            List<String> signatureAlgorithms) {
+        /** Makes an offer without a restriction of the algorithms. */
+        public Offer(List<String> suites, String clientId, Long ttlSec, List<String> pinnedKeyIds, String authorization) {
+            this(suites, clientId, ttlSec, pinnedKeyIds, authorization, List.of());
+        }
+
         @Override
         public String toString() {
             return "Offer[" + clientId + "]";
@@ -37,7 +44,7 @@ public final class Agreement {
      */
     public Agreement(Offer offer, ClientShare share, UnaryOperator<InitRequest> prove) {
         InitRequest plain = new InitRequest(share.suite().text(), List.copyOf(offer.suites()), share.share(), offer.clientId(),
-                offer.ttlSec(), null, List.copyOf(offer.pinnedKeyIds()));
+                offer.ttlSec(), null, List.copyOf(offer.pinnedKeyIds()), List.copyOf(offer.signatureAlgorithms()));
         this.request = prove == null ? plain : prove.apply(plain);
         this.share = share;
         this.credential = Transcript.credential(offer.authorization());
@@ -47,7 +54,7 @@ public final class Agreement {
     /** Begins a renewal of this session, whose client id it takes. */
     public Agreement(Offer offer, ClientShare share, NativeSession renewed) {
         this(new InitRequest(share.suite().text(), List.copyOf(offer.suites()), share.share(), renewed.clientId(), offer.ttlSec(),
-                null, List.copyOf(offer.pinnedKeyIds())), share, new byte[0], renewed);
+                null, List.copyOf(offer.pinnedKeyIds()), List.copyOf(offer.signatureAlgorithms())), share, new byte[0], renewed);
     }
 
     private Agreement(InitRequest request, ClientShare share, byte[] credential, NativeSession renewed) {
@@ -70,7 +77,7 @@ public final class Agreement {
 
     /** Lookup of trusted identity keys. */
     public interface KeyLookup {
-        /** Returns the public key (65 bytes) of an id if it is trusted to have signed at this time of the server, else null. */
+        /** Returns the public key of an id if it is trusted to have signed at this time of the server, else null. */
         byte[] key(String keyId, long serverTimeMs);
     }
 
@@ -95,11 +102,11 @@ public final class Agreement {
             throw new ProtocolException(Code.SUITE_DOWNGRADED);
         }
         byte[] key = trusted.key(answer.keyId(), answer.serverTimeMs());
-        if (key == null) {
+        if (key == null || !request.accepts(key)) {
             throw new ProtocolException(Code.KEY_UNTRUSTED, answer.keyId());
         }
         byte[] hash = Hashes.sha256(Transcript.of(request, credential, answer, renewed == null ? null : renewed.id()));
-        if (!P256.verifies(key, Transcript.signed(hash), signed.signature())) {
+        if (!SignatureAlgorithm.verifies(key, Transcript.signed(hash), signed.signature())) {
             throw new ProtocolException(Code.SIGNATURE_INVALID);
         }
         SecretBytes exporter = renewed == null ? null : renewed.exporter();

@@ -41,6 +41,11 @@ final class Fields {
         return add(inner.bytes());
     }
 
+    /** A list that is no bytes at all if it is absent. */
+    Fields algorithms(List<String> names) {
+        return names.isEmpty() ? this : list(names);
+    }
+
     byte[] bytes() {
         return Arrays.copyOf(out.array(), out.position());
     }

@@ -1,6 +1,5 @@
 package dev.sealway.session.nativeprotocol;
 
-import dev.sealway.crypto.P256;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.Json;
@@ -28,6 +27,8 @@ import java.util.Map;
 public record InitAnswer(String sessionId, String suite, List<String> suites, byte[] share, long expiresInSec,
         long serverTimeMs, String keyId, List<String> keyIds, String auth, String subject, String tenant) {
     private static final List<String> AUTHS = List.of("none", "bearer", "dpop", "certificate");
+    /** Bound on a signature, in bytes; its length is the algorithm's. */
+    static final int SIGNATURE_MAX = 8192;
     private static final int SUBJECT_MAX = 256;
 
     /** An answer with its signature and confirmation. */
@@ -47,7 +48,7 @@ public record InitAnswer(String sessionId, String suite, List<String> suites, by
                 members.number("server_time_ms", Members.U64), members.text("key_id", Forms::isKeyId),
                 members.names("key_ids", Forms::isKeyId, 1, 16), members.text("auth", AUTHS::contains),
                 members.optionalText("subject", SUBJECT_MAX), members.optionalText("tenant", SUBJECT_MAX));
-        return new SignedAnswer(answer, members.base64("signature", P256.SIGNATURE_LEN), members.base64("confirm", 32));
+        return new SignedAnswer(answer, members.base64UpTo("signature", SIGNATURE_MAX), members.base64("confirm", 32));
     }
 
     byte[] write(byte[] signature, byte[] confirm) {

@@ -101,15 +101,16 @@ public final class KeyDocument {
 
     /** Checks that a pinned root signed the document, and that it is not over or older than one before.
      *
-     * @param root 65 bytes
+     * @param root its public key
+     * @param accepted names of the algorithms that the client accepts of the root; empty for no restriction
      * @param nowMs the client's own clock
      * @param takenIssuedMs time of issue of the newest document that was accepted before, or null
      * @throws ProtocolException {@code key_untrusted}, {@code signature_invalid} */
-    public void verify(byte[] root, long nowMs, Long takenIssuedMs) {
+    public void verify(byte[] root, List<String> accepted, long nowMs, Long takenIssuedMs) {
         Fields listed = new Fields();
         for (Key key : keys) {
             listed.add(new Fields().add(key.config().bytes()).number(key.notBeforeMs()).number(key.useUntilMs()).number(key.notAfterMs()).bytes());
         }
-        seal.verify(Protocol.ONE_SHOT.label("keys"), listed, root, nowMs, takenIssuedMs);
+        seal.verify(Protocol.ONE_SHOT.label("keys"), listed, root, accepted, nowMs, takenIssuedMs);
     }
 }

@@ -1,6 +1,6 @@
 package dev.sealway.session.nativeprotocol;
 
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SignatureAlgorithm;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.ProtocolException;
@@ -13,6 +13,7 @@ import java.util.Map;
 public final class KeySet {
     /** Path at which a service publishes its key set. */
     public static final String PATH = "/.well-known/sealway-keys";
+    private static final int PUBLIC_KEY_MAX = 8192;
     private final RootSeal seal;
     private final List<Key> keys;
 
@@ -21,7 +22,7 @@ public final class KeySet {
         this.keys = keys;
     }
 
-    /** A key with its validity period. */
+    /** A key with its validity period. A key of an algorithm that this library does not know is under the root's signature, and never trusted. */
     public record Key(String keyId, byte[] publicKey, long notBeforeMs, long notAfterMs) {
     }
 
@@ -48,11 +49,12 @@ public final class KeySet {
         List<Key> keys = new ArrayList<>();
         for (Object each : listed) {
             Members key = Members.of(each, "keys");
-            key.text("alg", "ES256"::equals);
-            Key read = new Key(key.text("key_id", Forms::isKeyId), key.base64("public_key", P256.PUBLIC_LEN),
+            SignatureAlgorithm algorithm = SignatureAlgorithm.of(key.text("alg", Members::isAlgorithmName));
+            Key read = new Key(key.text("key_id", Forms::isKeyId), key.base64UpTo("public_key", PUBLIC_KEY_MAX),
                     key.number("not_before_ms", Long.MAX_VALUE), key.number("not_after_ms", Long.MAX_VALUE));
             // Else a root's word for one key could be taken for its word for another.
-            if (read.publicKey()[0] != 4 || !read.keyId().equals(Identity.keyId(read.publicKey()))) {
+            if (algorithm != SignatureAlgorithm.of(read.publicKey()) || algorithm != null && !algorithm.hasForm(read.publicKey())
+                    || !read.keyId().equals(Identity.keyId(read.publicKey()))) {
                 throw new ProtocolException(Code.FIELD_INVALID, "keys");
             }
             keys.add(read);
@@ -95,16 +97,18 @@ public final class KeySet {
 
     /** Checks that a pinned root signed the set, and that the set is not over or older than one before.
      *
-     * @param root 65 bytes
+     * @param root its public key
+     * @param accepted names of the algorithms that the client accepts; empty for no restriction
+     * @param nowMs the client's own clock
      * @param takenIssuedMs time of issue of the newest set that was accepted before, or null
      * @throws ProtocolException {@code key_untrusted}, {@code signature_invalid}
      */
-    public void verify(byte[] root, long nowMs, Long takenIssuedMs) {
+    public void verify(byte[] root, List<String> accepted, long nowMs, Long takenIssuedMs) {
         Fields listed = new Fields();
         for (Key key : keys) {
             listed.add(new Fields().add(key.keyId()).add(key.publicKey()).number(key.notBeforeMs()).number(key.notAfterMs())
                     .bytes());
         }
-        seal.verify(Protocol.SESSION.label("keys"), listed, root, nowMs, takenIssuedMs);
+        seal.verify(Protocol.SESSION.label("keys"), listed, root, accepted, nowMs, takenIssuedMs);
     }
 }

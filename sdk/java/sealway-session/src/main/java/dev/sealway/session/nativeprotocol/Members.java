@@ -79,6 +79,15 @@ final class Members {
         return number;
     }
 
+    /** Base64 of 1 to {@code max} bytes. */
+    byte[] base64UpTo(String name, int max) {
+        byte[] bytes = base64(name, -1);
+        if (bytes.length > max) {
+            throw refused(name);
+        }
+        return bytes;
+    }
+
     byte[] base64(String name, int length) {
         byte[] bytes = members.get(name) instanceof String text && !text.isEmpty() ? StrictBase64.decode(text) : null;
         if (bytes == null || length >= 0 && bytes.length != length) {
@@ -103,6 +112,10 @@ final class Members {
             throw refused(name);
         }
         return List.copyOf(out);
+    }
+
+    static boolean isAlgorithmName(String text) {
+        return isSuiteName(text.replace('+', '-'));
     }
 
     static boolean isSuiteName(String text) {

@@ -2,11 +2,12 @@ package dev.sealway.session.nativeprotocol;
 
 import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Hashes;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.SignatureAlgorithm;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.ProtocolException;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 
 /** Times and root's signature of a list of keys that a service publishes. {@code spec/session-3.md#identity-keys}.
  *
@@ -24,7 +25,7 @@ record RootSeal(long issuedMs, long expiresMs, String rootKeyId, byte[] signatur
         long issuedMs = members.number("issued_ms", Forms.TIME_MAX_MS);
         long expiresMs = members.number("expires_ms", Forms.TIME_MAX_MS);
         String root = members.has("root_key_id") ? members.text("root_key_id", Forms::isKeyId) : null;
-        byte[] signature = members.has("root_signature") ? members.base64("root_signature", P256.SIGNATURE_LEN) : null;
+        byte[] signature = members.has("root_signature") ? members.base64UpTo("root_signature", InitAnswer.SIGNATURE_MAX) : null;
         if ((root == null) != (signature == null)) {
             throw new ProtocolException(Code.FIELD_INVALID, root == null ? "root_key_id" : "root_signature");
         }
@@ -35,15 +36,16 @@ record RootSeal(long issuedMs, long expiresMs, String rootKeyId, byte[] signatur
      *
      * @param label of the list
      * @param keys encoded, one after the other
-     * @param root 65 bytes
+     * @param root its public key
+     * @param accepted names of the algorithms that the client accepts; empty for no restriction
      * @param takenIssuedMs time of issue of the newest list that was accepted before, or null
      * @throws ProtocolException {@code key_untrusted}, {@code signature_invalid} */
-    void verify(String label, Fields keys, byte[] root, long nowMs, Long takenIssuedMs) {
-        if (!Identity.keyId(root).equals(rootKeyId)) {
+    void verify(String label, Fields keys, byte[] root, List<String> accepted, long nowMs, Long takenIssuedMs) {
+        if (!Identity.keyId(root).equals(rootKeyId) || !SignatureAlgorithm.accepts(accepted, root, true)) {
             throw new ProtocolException(Code.KEY_UNTRUSTED);
         }
         byte[] hash = Hashes.sha256(new Fields().number(issuedMs).number(expiresMs).add(keys.bytes()).bytes());
-        if (!P256.verifies(root, Bytes.join(label.getBytes(StandardCharsets.US_ASCII), hash), signature)) {
+        if (!SignatureAlgorithm.verifies(root, Bytes.join(label.getBytes(StandardCharsets.US_ASCII), hash), signature)) {
             throw new ProtocolException(Code.SIGNATURE_INVALID);
         }
         if (nowMs >= expiresMs || takenIssuedMs != null && issuedMs < takenIssuedMs) {

@@ -1,8 +1,8 @@
 package dev.sealway.session.nativeprotocol;
 
 import dev.sealway.crypto.Bytes;
-import dev.sealway.crypto.MlKem768;
-import dev.sealway.crypto.P256;
+import dev.sealway.crypto.Curve;
+import dev.sealway.crypto.MlKem;
 import dev.sealway.crypto.X25519;
 import dev.sealway.session.nativeprotocol.Suite.Part;
 import java.security.KeyPair;
@@ -14,22 +14,35 @@ import java.util.function.Function;
 
 /** A server's part in one agreement. */
 public final class ServerShare {
-    private final KeyPair p256;
+    private final KeyPair curve;
     private final KeyPair x25519;
-    private final Function<byte[], MlKem768.Encapsulation> encapsulate;
+    private final Function<byte[], MlKem.Encapsulation> encapsulate;
 
-    /** Of these, made for one init alone; those of kinds that the suite has not may be null. */
-    public ServerShare(KeyPair p256, KeyPair x25519, Function<byte[], MlKem768.Encapsulation> encapsulate) {
-        this.p256 = p256;
+    /** Of these, made for one init alone; those of kinds that the suite has not may be null.
+     *
+     * @param curve of the suite's curve, P-256 or P-384
+     * @param encapsulate for a key of the suite's ML-KEM */
+    public ServerShare(KeyPair curve, KeyPair x25519, Function<byte[], MlKem.Encapsulation> encapsulate) {
+        this.curve = curve;
         this.x25519 = x25519;
         this.encapsulate = encapsulate;
     }
 
     /** Of new key pairs. */
     public static ServerShare generate(Suite suite, SecureRandom random) {
-        List<Part> parts = suite.parts();
-        return new ServerShare(parts.contains(Part.P256) ? P256.generate(random) : null,
-                parts.contains(Part.X25519) ? X25519.generate(random) : null, key -> MlKem768.encapsulate(key, random));
+        KeyPair curve = null;
+        KeyPair x25519 = null;
+        Function<byte[], MlKem.Encapsulation> encapsulate = null;
+        for (Part part : suite.parts()) {
+            if (part.kem != null) {
+                encapsulate = key -> part.kem.encapsulate(key, random);
+            } else if (part.curve != null) {
+                curve = part.curve.generate(random);
+            } else {
+                x25519 = X25519.generate(random);
+            }
+        }
+        return new ServerShare(curve, x25519, encapsulate);
     }
 
     /** The public share, and the secret, which the caller wipes. */
@@ -42,8 +55,10 @@ public final class ServerShare {
 
     SharedSecret agree(Suite suite, byte[] clientShare) {
         List<byte[]> theirs = suite.split(clientShare, true);
-        if (suite.parts().contains(Part.KEM)) {
-            MlKem768.check(theirs.get(suite.parts().indexOf(Part.KEM)));
+        for (int at = 0; at < theirs.size(); at++) {
+            if (suite.parts().get(at).kem != null) {
+                suite.parts().get(at).kem.check(theirs.get(at));
+            }
         }
         byte[] share = {};
         byte[] secret = {};
@@ -51,9 +66,10 @@ public final class ServerShare {
             byte[] peer = theirs.get(at);
             byte[] mine;
             byte[] part;
-            switch (suite.parts().get(at)) {
-                case KEM -> {
-                    MlKem768.Encapsulation made = encapsulate.apply(peer);
+            Part kind = suite.parts().get(at);
+            switch (kind) {
+                case KEM, KEM1024 -> {
+                    MlKem.Encapsulation made = encapsulate.apply(peer);
                     mine = made.ciphertext();
                     part = made.secret();
                 }
@@ -61,9 +77,9 @@ public final class ServerShare {
                     part = X25519.agree(x25519.getPrivate(), peer);
                     mine = X25519.encode(x25519.getPublic());
                 }
-                case P256 -> {
-                    part = P256.agree(p256.getPrivate(), peer);
-                    mine = P256.encode((ECPublicKey) p256.getPublic());
+                case P256, P384 -> {
+                    part = kind.curve.agree(curve.getPrivate(), peer);
+                    mine = kind.curve.encode((ECPublicKey) curve.getPublic());
                 }
                 default -> throw new IllegalStateException();
             }

@@ -19,7 +19,7 @@ final class Transcript {
             out.add("sealway/3 renew").add(renewed);
         }
         return out.add(request.suite()).list(request.suites()).add(request.share()).add(request.clientId())
-                .optional(request.ttlSec()).text(request.proof()).list(request.pinnedKeyIds())
+                .optional(request.ttlSec()).text(request.proof()).list(request.pinnedKeyIds()).algorithms(request.signatureAlgorithms())
                 .add(credential)
                 .add(answer.sessionId()).add(answer.suite()).list(answer.suites()).add(answer.share())
                 .number(answer.expiresInSec()).number(answer.serverTimeMs()).add(answer.keyId()).list(answer.keyIds())

@@ -25,16 +25,16 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** The library against the JDK where it has ML-KEM, and alone as on a JDK that has none. */
-class MlKem768Test {
+class MlKemTest {
     private final SecureRandom random = new SecureRandom();
 
     @AfterEach
     void showPlatform() {
-        MlKem768.hidePlatform(false);
+        MlKem.hidePlatform(false);
     }
 
-    private static List<MlKem768.Kem> kems() {
-        List<MlKem768.Kem> out = new ArrayList<>(List.of(new LibraryMlKem()));
+    private static List<MlKem.Kem> kems() {
+        List<MlKem.Kem> out = new ArrayList<>(List.of(new LibraryMlKem()));
         if (PlatformMlKem.isThere()) {
             out.add(new PlatformMlKem());
         }
@@ -43,28 +43,30 @@ class MlKem768Test {
 
     @Test
     void eachImplementationDecapsulatesCiphertextsOfTheOther() {
-        for (MlKem768.Kem one : kems()) {
-            for (MlKem768.Kem other : kems()) {
-                KeyPair pair = one.generate(random);
-                byte[] key = MlKem768.encode(pair.getPublic());
-                MlKem768.check(key);
-                MlKem768.Encapsulation made = other.encapsulate(key, random);
-                assertEquals(MlKem768.CIPHERTEXT_LEN, made.ciphertext().length);
-                assertArrayEquals(made.secret(), one.decapsulate(pair.getPrivate(), made.ciphertext()));
-                made.ciphertext()[0] ^= 1;
-                byte[] rejected = one.decapsulate(pair.getPrivate(), made.ciphertext());
-                assertEquals(32, rejected.length);
-                assertFalse(Arrays.equals(made.secret(), rejected));
+        for (MlKem set : MlKem.values()) {
+            for (MlKem.Kem one : kems()) {
+                for (MlKem.Kem other : kems()) {
+                    KeyPair pair = one.generate(set, random);
+                    byte[] key = set.encode(pair.getPublic());
+                    set.check(key);
+                    MlKem.Encapsulation made = other.encapsulate(set, key, random);
+                    assertEquals(set.ciphertextLen(), made.ciphertext().length);
+                    assertArrayEquals(made.secret(), one.decapsulate(set, pair.getPrivate(), made.ciphertext()));
+                    made.ciphertext()[0] ^= 1;
+                    byte[] rejected = one.decapsulate(set, pair.getPrivate(), made.ciphertext());
+                    assertEquals(32, rejected.length);
+                    assertFalse(Arrays.equals(made.secret(), rejected));
+                }
             }
         }
     }
 
     @Test
     void theLibraryServesEverySuiteWithoutTheJdksMlKem() {
-        MlKem768.hidePlatform(true);
-        KeyPair signer = P256.generate(random);
-        Identity identity = new Identity(P256.encode((ECPublicKey) signer.getPublic()), 0, Long.MAX_VALUE,
-                message -> P256.sign(signer.getPrivate(), message, random));
+        MlKem.hidePlatform(true);
+        KeyPair signer = Curve.P256.generate(random);
+        Identity identity = new Identity(Curve.P256.encode((ECPublicKey) signer.getPublic()), 0, Long.MAX_VALUE,
+                message -> Curve.P256.sign(signer.getPrivate(), message, random));
         for (Suite suite : Suite.values()) {
             Agreement agreement = new Agreement(new Agreement.Offer(List.of(suite.text()), "client-1", null, List.of(), null),
                     ClientShare.generate(suite, random), (UnaryOperator<InitRequest>) null);
@@ -74,8 +76,8 @@ class MlKem768Test {
             NativeSession session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
             assertArrayEquals(accepted.session().key().copy(), session.copyPrk());
         }
-        KeyPair pair = MlKem768.generate(random);
-        assertThrows(ProtocolException.class, () -> MlKem768.decapsulate(pair.getPrivate(), new byte[7]));
-        assertThrows(ProtocolException.class, () -> MlKem768.encapsulate(new byte[7], random));
+        KeyPair pair = MlKem.ML_KEM_768.generate(random);
+        assertThrows(ProtocolException.class, () -> MlKem.ML_KEM_768.decapsulate(pair.getPrivate(), new byte[7]));
+        assertThrows(ProtocolException.class, () -> MlKem.ML_KEM_768.encapsulate(new byte[7], random));
     }
 }
