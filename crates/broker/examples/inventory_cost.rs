@@ -48,7 +48,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for _ in 0..calls {
-            let request = http::Request::post("/sealway.broker.v1.Broker/Hash").header("content-type", "application/grpc");
+            let request =
+                http::Request::post("/sealway.broker.v1.Broker/Hash").header("content-type", "application/grpc");
             let request = request.body(Full::new(Bytes::from(frame.clone())))?;
             let peer = Peer { uid: 1000, gid: 1000, ..Peer::default() };
             let Ok(answer) = wires.clone().answer(request, peer).await;

@@ -1,4 +1,4 @@
-//! What a standard would break: the uses that it bans, by party.
+//! The uses that a standard bans, by party.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -123,7 +123,7 @@ impl Document {
         Document { overflow, gaps, ..self }
     }
 
-    /// Parses a document.
+    /// Parses a document of this format.
     ///
     /// # Errors
     /// Bytes that are no document of this format, with the place of the fault.

@@ -79,11 +79,17 @@ enum Place<'a> {
 impl Inventory {
     /// Counts `times` operations at `now_ms`, in milliseconds since 1970. Names beyond [`NAME_LEN_MAX`] are cut.
     pub fn count(&self, used: &Use<'_>, times: u64, now_ms: u64) {
-        let used = used.bounded();
-        let hash = mix(self.seed, &used);
-        match self.find(&used, hash) {
+        let cut;
+        let used = if used.is_short() {
+            used
+        } else {
+            cut = used.cut();
+            &cut
+        };
+        let hash = mix(self.seed, used);
+        match self.find(used, hash) {
             Place::Known(row) => row.count(times, now_ms),
-            _ => self.insert(&used, hash, times, (now_ms, now_ms)),
+            _ => self.insert(used, hash, times, (now_ms, now_ms)),
         }
     }
 
@@ -145,7 +151,7 @@ impl Inventory {
     fn carry(&self, document: &Document) {
         for entry in &document.rows {
             let used = entry.used();
-            let used = used.bounded();
+            let used = used.cut();
             self.insert(&used, mix(self.seed, &used), entry.count, (entry.first_ms, entry.last_ms));
         }
         if document.overflow.count > 0 {

@@ -60,8 +60,17 @@ fn cut(text: &str) -> &str {
 }
 
 impl<'a> Use<'a> {
+    /// True if every name is shorter than the bound, which is a power of two: one comparison in place of six.
+    pub(super) fn is_short(&self) -> bool {
+        let party = match self.party {
+            Party::Named(kind, name) => kind.len() | name.len(),
+            Party::Uid(_) => 0,
+        };
+        (party | self.operation.len() | self.algorithm.len() | self.key.len() | self.protocol.len()) < NAME_LEN_MAX
+    }
+
     /// Cuts names to their bound.
-    pub(super) fn bounded(&self) -> Use<'a> {
+    pub(super) fn cut(&self) -> Use<'a> {
         let party = match self.party {
             Party::Named(kind, name) => Party::Named(cut(kind), cut(name)),
             uid @ Party::Uid(_) => uid,
@@ -83,10 +92,47 @@ fn fold(state: u64, word: u64) -> u64 {
     wide as u64 ^ (wide >> 64) as u64
 }
 
+/// Reads up to 8 bytes as a number; equal bytes of one length give equal numbers, and others give others.
+fn word(bytes: &[u8]) -> u64 {
+    if let Some(all) = bytes.first_chunk() {
+        return u64::from_le_bytes(*all);
+    }
+    if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u32::from_le_bytes(*head)) << 32 | u64::from(u32::from_le_bytes(*tail));
+    }
+    match (bytes.first(), bytes.get(bytes.len() / 2), bytes.last()) {
+        (Some(first), Some(middle), Some(last)) => u64::from(*first) << 16 | u64::from(*middle) << 8 | u64::from(*last),
+        _ => 0,
+    }
+}
+
 fn fold_text(state: u64, text: &str) -> u64 {
-    let (words, rest) = text.as_bytes().as_chunks::<8>();
-    let state = words.iter().fold(fold(state, text.len() as u64), |state, word| fold(state, u64::from_le_bytes(*word)));
-    fold(state, rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+    let mut rest = text.as_bytes();
+    let mut state = state ^ rest.len() as u64;
+    while let Some((head, tail)) = rest.split_first_chunk::<8>()
+        && !tail.is_empty()
+    {
+        state = fold(state, u64::from_le_bytes(*head));
+        rest = tail;
+    }
+    fold(state, word(rest))
+}
+
+/// Compares texts without a call, because most are short.
+fn is_same(one: &str, other: &str) -> bool {
+    let (mut one, mut other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    while let (Some((a, one_rest)), Some((b, other_rest))) =
+        (one.split_first_chunk::<8>(), other.split_first_chunk::<8>())
+    {
+        if a != b {
+            return false;
+        }
+        (one, other) = (one_rest, other_rest);
+    }
+    word(one) == word(other)
 }
 
 /// Hashes a combination. The seed is random, so that names cannot be chosen to collide.
@@ -149,19 +195,21 @@ impl Row {
         }
     }
 
-    fn used(&self) -> Use<'_> {
-        Use {
-            operation: &self.operation,
-            algorithm: &self.algorithm,
-            size: self.size,
-            key: &self.key,
-            party: self.party(),
-            protocol: &self.protocol,
-        }
-    }
-
     pub(super) fn is_of(&self, used: &Use<'_>, hash: u64) -> bool {
-        self.hash == hash && self.used() == *used
+        if self.hash != hash {
+            return false;
+        }
+        let is_party = match (&self.party, used.party) {
+            (None, Party::Uid(uid)) => self.uid == uid,
+            (Some((kind, name)), Party::Named(other, its)) => is_same(kind, other) && is_same(name, its),
+            _ => false,
+        };
+        self.size == used.size
+            && is_party
+            && is_same(&self.operation, used.operation)
+            && is_same(&self.algorithm, used.algorithm)
+            && is_same(&self.key, used.key)
+            && is_same(&self.protocol, used.protocol)
     }
 
     pub(super) fn entry(&self) -> Entry {

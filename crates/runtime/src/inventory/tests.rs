@@ -150,3 +150,24 @@ fn a_damaged_file_is_set_aside_and_a_link_is_not_followed() {
     let err = Keeper::open(folder.path(), "broker", inventory, clock).unwrap_err().to_string();
     assert!(err.starts_with(file.to_str().unwrap()), "{err}");
 }
+
+#[test]
+fn names_that_differ_in_one_byte_or_in_their_length_have_rows_of_their_own() {
+    let inventory = Inventory::default();
+    let mut names = Vec::new();
+    for len in 0..=24 {
+        let name = "a".repeat(len);
+        names.extend((0..len).map(|at| format!("{}b{}", &name[..at], &name[at + 1..])));
+        names.push(name);
+    }
+    for (times, name) in names.iter().enumerate() {
+        inventory.count(&used(name, "p"), times as u64 + 1, 1);
+        inventory.count(&used("k", name), times as u64 + 1, 1);
+    }
+    let document = inventory.document("test", 1);
+    assert_eq!((document.rows.len(), document.overflow.count), (2 * names.len(), 0));
+    for row in &document.rows {
+        let name = if row.key == "k" { row.party.strip_prefix("token:").unwrap() } else { &row.key };
+        assert_eq!(row.count, names.iter().position(|known| known == name).unwrap() as u64 + 1, "{row:?}");
+    }
+}

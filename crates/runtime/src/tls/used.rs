@@ -1,4 +1,4 @@
-//! What handshakes used, for the live inventory: cipher suites, groups, signatures, and the keys of certificates.
+//! Counts the cryptography of handshakes for the live inventory: cipher suites, groups, signatures, and the keys of certificates.
 
 use std::path::Path;
 use std::sync::Arc;
