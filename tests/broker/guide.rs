@@ -11,6 +11,7 @@ use crate::BINARY;
 const GUIDE: &str = include_str!("../../docs/tutorials/broker.md");
 const SWITCH: &str = include_str!("../../docs/guides/replace-crypto-broker.md");
 const TRANSIT: &str = include_str!("../../docs/guides/replace-vault-transit.md");
+const INVENTORY: &str = include_str!("../../docs/guides/crypto-inventory-for-pci-dss.md");
 const SAMPLE: &str = include_str!("../../deploy/broker/Profiles.yaml");
 
 /// Returns the blocks as one shell script. The last command of a block `refused` must fail, that of `wait` may take a while.
@@ -64,6 +65,16 @@ fn every_command_of_the_guide_does_what_it_says() {
     assert!(log.contains("profiles reloaded") && !log.contains("hello"), "an input is in the log, or no reload: {log}");
     let audit = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
     assert!(audit.contains("\"SignCertificate\"") && !audit.contains("hello"), "{audit}");
+}
+
+#[test]
+fn the_guide_to_the_inventory_is_done_as_written() {
+    let folder = folder_of_ones_own();
+    run(&blocks(INVENTORY), folder.path(), &[]);
+    let bom: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("cbom.json")).unwrap()).unwrap();
+    let names: Vec<_> = bom["components"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["sha-256", "sha-384"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod deployments;
 mod exports;
 mod files;
 mod guide;
+mod inventory;
 mod kek;
 mod kek_postgres;
 mod keys;

@@ -39,6 +39,9 @@ pub struct Serve {
     /// File of rules for callers; by default the section Callers of the profiles, else the socket's owner may do everything
     #[arg(long, value_name = "FILE")]
     callers: Option<PathBuf>,
+    /// Keep the inventory of used cryptography in this folder, for `sealway inventory`
+    #[arg(long, value_name = "FOLDER")]
+    inventory: Option<PathBuf>,
     /// Serve metrics at http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -83,6 +86,7 @@ pub(crate) async fn run(serve: Serve) -> ExitCode {
         audit: serve.audit,
         audit_interval_ms: serve.audit_interval_ms,
         callers: serve.callers,
+        inventory: serve.inventory,
         metrics: serve.metrics,
         transit: serve.transit,
         transit_tokens: serve.transit_tokens,

@@ -88,6 +88,11 @@ impl Call {
         }
     }
 
+    /// Time of the arrival, in milliseconds since 1970.
+    pub(crate) fn arrived_ms(&self) -> u64 {
+        self.arrived_ms
+    }
+
     /// True if a share of memory was available.
     pub(crate) fn has_room(&self) -> bool {
         self.share.is_some()

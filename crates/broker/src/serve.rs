@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, geteuid};
 use sealway_runtime::clock::SystemClock;
+use sealway_runtime::inventory::{self, Keeper};
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::telemetry as runtime_telemetry;
 
@@ -70,12 +71,16 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let metrics = telemetry.metrics().map_err(Failure::other)?;
     runtime_telemetry::describe(crate::METRICS);
     let shutdown = Shutdown::new();
+    let inventory = keep_inventory(&settings)?;
     let service = Arc::new(service(&settings)?);
     let socket = socket::bind(&settings.place).map_err(Failure::other)?;
     if let Some(address) = settings.metrics {
         scrape::serve(address, scrape::render(metrics.clone()), &shutdown).map_err(Failure::other)?;
     }
     scrape::keep(metrics, &shutdown);
+    if let Some(keeper) = &inventory {
+        shutdown.spawn(keeper.clone().run(shutdown.clone()));
+    }
     let tokens = tokens(&settings)?;
     watch(&service, tokens.as_ref(), &shutdown);
     wrap_anew(&service);
@@ -104,11 +109,22 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     if dropped > 0 {
         tracing::warn!(dropped, "calls exceeded their deadline and were dropped");
     }
+    if let Some(Err(err)) = inventory.map(|keeper| keeper.close()) {
+        tracing::error!(%err, "the last counts of the inventory were not written");
+    }
     // Closed explicitly, as tasks may still hold the service when this process ends.
     if let Some(keys) = &service.keys {
         keys.close();
     }
     Ok(())
+}
+
+/// Begins to count, and takes a file of the inventory's folder.
+fn keep_inventory(settings: &Settings) -> Result<Option<Arc<Keeper>>, Failure> {
+    let inventory = inventory::install();
+    let Some(folder) = &settings.inventory else { return Ok(None) };
+    let keeper = Keeper::open(folder, "broker", inventory, Arc::new(SystemClock));
+    keeper.map(|keeper| Some(Arc::new(keeper))).map_err(|err| Failure::other(format!("--inventory: {err}")))
 }
 
 /// Protects the keys in this process's memory: it leaves no core dump, and other processes of its user cannot read its

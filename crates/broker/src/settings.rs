@@ -44,6 +44,8 @@ pub struct Flags {
     pub audit_interval_ms: Option<u64>,
     /// Value of `--callers`: file of the rules for callers; `None` if the flag is absent.
     pub callers: Option<PathBuf>,
+    /// Value of `--inventory`: folder of the inventory of cryptography; `None` if the flag is absent.
+    pub inventory: Option<PathBuf>,
     /// Value of `--metrics`: address and port of the metrics endpoint; `None` if the flag is absent.
     pub metrics: Option<SocketAddr>,
     /// Value of `--transit`: address and port of the transit API; `None` if the flag is absent.
@@ -79,6 +81,8 @@ pub struct Settings {
     pub durability: Durability,
     /// File of the rules for callers.
     pub callers: Option<PathBuf>,
+    /// Folder of the inventory of cryptography; `None` for counts in memory alone.
+    pub inventory: Option<PathBuf>,
     /// Address of the metrics endpoint; `None` for no endpoint.
     pub metrics: Option<SocketAddr>,
     /// The transit API; `None` if it is off.
@@ -169,6 +173,7 @@ impl Settings {
         let file = |flag: Option<PathBuf>, name: &str| flag.or_else(|| read.text(name).map(PathBuf::from));
         let (keys, kek) = (file(flags.keys, "KEYS"), file(flags.kek, "KEK_FILE"));
         let (audit, callers) = (file(flags.audit, "AUDIT"), file(flags.callers, "CALLERS"));
+        let inventory = file(flags.inventory, "INVENTORY");
         let path = file(flags.socket, "SOCKET").unwrap_or_else(|| socket::DEFAULT_PATH.into());
         let is_folder_shared =
             read.choice("SHARED_FOLDER", &[("true", true), ("false", false)], false) || flags.is_folder_shared;
@@ -185,6 +190,7 @@ impl Settings {
             audit,
             durability,
             callers,
+            inventory,
             metrics,
             transit,
             has_earlier_wires: has_compat,

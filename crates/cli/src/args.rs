@@ -108,6 +108,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: crate::gateway_api::GatewayApi,
     },
+    /// Show which cryptography services used, as a table or a CBOM, and what a standard would break
+    Inventory(crate::inventory::Inventory),
     /// Ask a health endpoint; exit with 0 if its status is 2xx
     Health(crate::health::Health),
     /// Check a configuration, or print it with all its sources applied

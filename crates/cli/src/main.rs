@@ -19,6 +19,7 @@ mod health;
 mod identity;
 #[cfg(feature = "sessions")]
 mod inspect;
+mod inventory;
 #[cfg(feature = "sessions")]
 mod kek;
 #[cfg(feature = "load")]
@@ -80,6 +81,7 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Man { folder } => clap_mangen::generate_to(args::Args::command(), folder).map_err(anyhow::Error::from),
         Command::Certs(certs) => certs::run(certs),
         Command::Health(health) => health::run(&health),
+        Command::Inventory(inventory) => return inventory::run(&inventory),
         #[cfg(feature = "sessions")]
         Command::Config { action } => config::command(action),
         #[cfg(feature = "sessions")]

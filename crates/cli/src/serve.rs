@@ -1,13 +1,15 @@
 //! `sealway serve`: starts the listeners of a checked configuration, and stops them in order.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use sealway_gateway::server::{BoundListeners, Fresh, Parts, Reread, Server};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
+use sealway_runtime::inventory::{self, Keeper};
 use sealway_runtime::listener::BoundUnix;
 use sealway_runtime::shutdown::{Shutdown, StopSignals};
 use sealway_runtime::telemetry;
@@ -102,6 +104,14 @@ pub(crate) struct Running {
     _paths: [Option<BoundUnix>; 2],
     /// Authority that agrees and stores sessions.
     pub(crate) authority: Arc<Authority>,
+    /// Keeper of the inventory's file, if there is one.
+    keeper: Option<Arc<Keeper>>,
+}
+
+/// Takes a file of the inventory's folder.
+fn keep_inventory(folder: &Path, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Keeper>> {
+    let keeper = Keeper::open(folder, "gateway", inventory::install(), clock.clone());
+    Ok(Arc::new(keeper.context("telemetry.inventory_folder")?))
 }
 
 impl Running {
@@ -114,12 +124,14 @@ impl Running {
         let provider = default_provider();
         telemetry::set_build_info(env!("CARGO_PKG_VERSION"), provider.name());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        inventory::install();
         // Addresses are bound first: a port in use must not touch the store of the process that uses it.
         let bound = BoundListeners::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
         let admin = config.admin.as_ref().map(AdminListener::bind).transpose()?;
         let scraped = config.metrics.as_ref().map(MetricsListener::bind).transpose()?;
         let mut sessions = config.sessions.clone();
         crate::kek::plug_broker(&mut sessions).await?;
+        let keeper = config.telemetry.inventory.as_deref().map(|folder| keep_inventory(folder, &clock)).transpose()?;
         let authority = Arc::new(sessions.start(provider, clock.clone()).await?);
         let shutdown = Shutdown::new();
         let parts = Parts { authority: authority.clone(), provider, clock };
@@ -150,7 +162,10 @@ impl Running {
                 }
             }
         });
-        Ok(Running { server, admin_addresses, metrics_addresses, _paths: paths, authority })
+        if let Some(keeper) = &keeper {
+            shutdown.spawn(keeper.clone().run(shutdown.clone()));
+        }
+        Ok(Running { server, admin_addresses, metrics_addresses, _paths: paths, authority, keeper })
     }
 
     /// Stops accepting, drains running requests, and drops the rest after `limits.drain_ms`. Pending writes of the
@@ -159,6 +174,9 @@ impl Running {
         let left = self.server.drain().await;
         if left > 0 {
             tracing::warn!(left, "closed connections that were still busy");
+        }
+        if let Some(Err(err)) = self.keeper.map(|keeper| keeper.close()) {
+            tracing::error!(%err, "the last counts of the inventory were not written");
         }
         tracing::info!("stopped");
     }

@@ -323,11 +323,15 @@ impl Gateway {
                     let openings = self.openings.clone();
                     let keyed = Arc::new(KeyedAuthority::new(authority, keys, openings, peer, &parts.headers));
                     let authority = (&keyed, &*self.authority);
-                    return Box::pin(sealed::call(authority, forward, self.limits, parts, body, is_trusted, timing))
-                        .await;
+                    let rules = (self.limits, route.name.as_str());
+                    let answer =
+                        Box::pin(sealed::call(authority, forward, rules, parts, body, is_trusted, timing)).await;
+                    keyed.count_use(&route.name);
+                    return answer;
                 }
                 let authority = (&self.authority, &*self.authority);
-                Box::pin(sealed::call(authority, forward, self.limits, parts, body, is_trusted, timing)).await
+                let rules = (self.limits, route.name.as_str());
+                Box::pin(sealed::call(authority, forward, rules, parts, body, is_trusted, timing)).await
             }
         }
     }

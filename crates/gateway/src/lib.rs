@@ -26,6 +26,7 @@ pub mod traffic;
 mod upgrade;
 mod uploads;
 pub mod upstream;
+mod used;
 
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayService};

@@ -26,12 +26,13 @@ use crate::cors;
 use crate::route::Forward;
 use crate::uploads::{Upload, begin as begin_upload};
 use crate::upstream::{UpstreamError, break_off_unframed};
+use crate::used::count_sealed;
 
 /// Answers a sealed request on a route.
 pub(crate) async fn call<S: Sessions>(
     (sessions, authority): (&Arc<S>, &Authority),
     forward: &Forward,
-    limits: RequestLimits,
+    (limits, route): (RequestLimits, &str),
     parts: Parts,
     (body, room): (RequestBody, Share),
     is_trusted: bool,
@@ -64,6 +65,9 @@ pub(crate) async fn call<S: Sessions>(
     let bounds = StreamLimits { len_max: u64::MAX, ..limits.of_body(policy, &is_answered) };
     let body = SealedBody::new(body, bounds, room);
     let service = async |request: Request<ExchangeBody>| {
+        if let Some(session) = request.extensions().get::<Arc<Session>>() {
+            count_sealed(route, session);
+        }
         let (mut parts, body) = request.into_parts();
         policy.headers.to_upstream(&mut parts, is_trusted);
         policy.retarget(&mut parts.uri);

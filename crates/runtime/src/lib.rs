@@ -15,6 +15,7 @@ pub mod http;
 pub mod http {
     pub mod h2;
 }
+pub mod inventory;
 pub mod listener;
 pub mod log_tail;
 pub mod output;

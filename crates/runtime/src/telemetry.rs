@@ -70,6 +70,9 @@ pub struct RawTelemetry {
     /// Authorities, in PEM, that verify the certificate of an `https://` collector.
     /// - default: the system's authorities
     otlp_ca_file: Option<FilePath>,
+    /// Folder that keeps the inventory of used cryptography over restarts, for `sealway inventory`; made if it is missing.
+    /// - default: none: counts are in memory alone
+    inventory_folder: Option<FilePath>,
 }
 
 /// The checked settings of telemetry.
@@ -83,6 +86,8 @@ pub struct Telemetry {
     pub otlp_endpoint: Option<String>,
     /// Authorities, in PEM, that verify the collector's certificate; `None` for the system's.
     pub otlp_ca: Option<PathBuf>,
+    /// Folder of the inventory of cryptography; `None` for counts in memory alone.
+    pub inventory: Option<PathBuf>,
 }
 
 impl RawTelemetry {
@@ -116,6 +121,10 @@ impl RawTelemetry {
             log_level,
             otlp_endpoint: self.otlp_endpoint.clone(),
             otlp_ca: self.otlp_ca_file.as_ref().map(|ca| problems.file("telemetry.otlp_ca_file", file, ca)),
+            inventory: self
+                .inventory_folder
+                .as_ref()
+                .map(|folder| problems.file("telemetry.inventory_folder", file, folder)),
         }
     }
 }

@@ -17,6 +17,7 @@ use sealway_proto::wire::json::InitAnswer;
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::share::network;
+use sealway_runtime::inventory::{Party, Use, count_now};
 use tracing::Instrument;
 
 use crate::answer::{Refusal, report};
@@ -256,6 +257,9 @@ impl Authority {
         self.keep(session.recognised(who.auth, who.tenant)).await?;
         timing.lap("session-store");
         self.note_init(wire);
+        let protocol = if wire == Wire::V1 { "wire-1" } else { "wire-2" };
+        let party = Party::Named("sessions", "init");
+        count_now(&Use { operation: "session-init", algorithm: "P256", size: 256, key: "", party, protocol }, 1);
         Ok(answer)
     }
 

@@ -68,6 +68,8 @@ pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &P
     Ok(IssuedCertificate {
         der: der::sequence(&[&signed, &identifier, &der::bit_string(&signature)]),
         algorithm: algorithm::name(policy.key_kind, policy.hash).to_owned(),
+        issuer_size: parts.issuer.size().map_or(0, |(_, size)| size),
+        subject_key: parts.csr.key.size(),
     })
 }
 

@@ -56,6 +56,16 @@ impl SubjectKey {
     }
 }
 
+impl SubjectKey {
+    /// Kind and size of the key; `None` for an unsupported one.
+    pub(super) fn size(&self) -> Option<(KeyKind, u32)> {
+        match self {
+            SubjectKey::Sized { kind, size, .. } => Some((*kind, *size)),
+            SubjectKey::Unsupported(_) => None,
+        }
+    }
+}
+
 /// Kind and size of a key in profiles; `None` for keys that profiles do not know.
 fn size(kind: Kind) -> Option<(KeyKind, u32)> {
     match kind {

@@ -100,6 +100,10 @@ pub struct IssuedCertificate {
     pub der: Vec<u8>,
     /// Registered name of the signature algorithm, such as `ecdsa-with-SHA512`.
     pub algorithm: String,
+    /// Size of the issuer's key, in bits.
+    pub issuer_size: u32,
+    /// Kind of the certified key and its size in bits.
+    pub subject_key: Option<(KeyKind, u32)>,
 }
 
 impl IssuedCertificate {

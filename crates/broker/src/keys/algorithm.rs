@@ -114,6 +114,27 @@ impl Algorithm {
         }
     }
 
+    /// Name without the size of RSA, and the size of the key in bits or the number of the parameter set. Secrets of MACs and
+    /// derivations have any length: 0.
+    pub(crate) fn name_and_size(self) -> (&'static str, u32) {
+        let name = NAMES.iter().find(|(_, algorithm)| *algorithm == self).map_or("rsa", |(name, _)| name);
+        let size = match self {
+            Algorithm::Encrypt(EncryptAlgorithm::Aes128Gcm) => 128,
+            Algorithm::Encrypt(EncryptAlgorithm::Aes192Gcm) => 192,
+            Algorithm::Encrypt(_) | Algorithm::Ed25519 => 256,
+            Algorithm::Mac(_) | Algorithm::Derive(_) => 0,
+            Algorithm::Ecdsa(curve) => curve.bits(),
+            Algorithm::Rsa(bits) | Algorithm::RsaUnwrap(bits) => bits,
+            Algorithm::MlDsa(MlDsaAlgorithm::MlDsa44) => 44,
+            Algorithm::MlDsa(MlDsaAlgorithm::MlDsa65) => 65,
+            Algorithm::MlDsa(MlDsaAlgorithm::MlDsa87) => 87,
+            Algorithm::Kem(KemAlgorithm::MlKem512) => 512,
+            Algorithm::Kem(KemAlgorithm::MlKem768) => 768,
+            Algorithm::Kem(KemAlgorithm::MlKem1024) => 1024,
+        };
+        (name, size)
+    }
+
     /// True if the key has a public half.
     pub fn is_asymmetric(self) -> bool {
         !matches!(self, Algorithm::Encrypt(_) | Algorithm::Mac(_) | Algorithm::Derive(_))

@@ -20,6 +20,7 @@ use zeroize::Zeroizing;
 use super::form::Cipher;
 use crate::folders::weak_above;
 use crate::profile::policy::EncryptAlgorithm;
+use crate::service::count_kek;
 use crate::{Code, Refusal, Result};
 
 const KEY_LEN: usize = 32;
@@ -174,11 +175,13 @@ impl Wrap for Kek {
             // The approved service, in which the module draws the nonce.
             let nonce = sealing.seal_in_place_append_tag(Aad::from(aad), &mut *sealed).map_err(fault)?;
             let bytes = [nonce.as_ref().as_slice(), sealed.as_slice()].concat();
+            count_kek("kek-wrap", id);
             return Ok(WrappedKey { kek_id: id.clone(), bytes });
         }
         key.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut *sealed)
             .map_err(fault)?;
+        count_kek("kek-wrap", id);
         Ok(WrappedKey { kek_id: id.clone(), bytes: [nonce.as_slice(), sealed.as_slice()].concat() })
     }
 
@@ -193,6 +196,7 @@ impl Wrap for Kek {
         let opened = key.key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut material);
         let len = opened.map_err(|_| damaged())?.len();
         material.truncate(len);
+        count_kek("kek-unwrap", &wrapped.kek_id);
         Ok(material)
     }
 

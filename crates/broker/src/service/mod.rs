@@ -3,6 +3,8 @@
 //!
 //! The module does not know the messages of a wire.
 
+mod used;
+
 use std::sync::Arc;
 
 use sealway_runtime::clock::Clock;
@@ -15,6 +17,8 @@ use crate::keys::{Key, Store};
 use crate::profile::policy::{Deprecation, Profile};
 use crate::profile::{Live, LiveFile, Profiles};
 use crate::{Code, Refusal, Result};
+
+pub(crate) use used::{count_kek, count_subject};
 
 /// Text of a rejection for lack of memory, which is not the call's fault.
 pub(crate) const NO_ROOM: &str = "too much is under way in this broker; try again later";
@@ -123,12 +127,14 @@ pub struct Outcome<T> {
     pub key_version: u32,
     /// Deprecation of the profile, if any.
     pub deprecation: Option<Deprecation>,
+    /// Size of a key that came with the request, in bits; 0 for none, or for a key of the store.
+    pub key_size: u32,
 }
 
 impl<T> Outcome<T> {
     /// Creates a result without an algorithm or a key.
     pub fn new(value: T, bytes_out: usize) -> Outcome<T> {
-        Outcome { value, bytes_out, algorithm: String::new(), key_version: 0, deprecation: None }
+        Outcome { value, bytes_out, algorithm: String::new(), key_version: 0, deprecation: None, key_size: 0 }
     }
 }
 
@@ -166,6 +172,7 @@ impl Service {
             if !call.holds(outcome.bytes_out) {
                 return Err(Refusal::new(Code::ResourceExhausted, NO_ROOM));
             }
+            self.count_use(&call.peer, &query, &grant, &outcome, call.arrived_ms());
             Ok(Outcome { deprecation: grant.profile.and_then(|profile| profile.deprecation.clone()), ..outcome })
         });
         call.count_bytes_in(query.bytes_in);

@@ -7,8 +7,8 @@ use crate::Result;
 use crate::call::Call;
 use crate::certificate::{self, IssuedCertificate, Issuer, Request};
 use crate::keys::StoreIssuer;
-use crate::profile::policy::CertificatePolicy;
-use crate::service::{Grant, Outcome, Query, work_of};
+use crate::profile::policy::{CertificatePolicy, KeyKind};
+use crate::service::{Grant, Outcome, Query, count_subject, work_of};
 
 /// Issues a certificate. If the query names a key of the store, that key replaces the request's.
 pub(super) async fn issue(
@@ -41,7 +41,22 @@ pub(super) async fn issue(
         span.record("crypto.signed_cert_size", outcome.bytes_out);
         Ok(outcome)
     };
-    wires.service.run(call, query, shape, work).await
+    let outcome = wires.service.run(call, query, shape, work).await?;
+    if let Some((kind, size)) = outcome.value.subject_key {
+        count_subject(&call.peer, &query, subject_name(kind, size), size, call.arrived_ms());
+    }
+    Ok(outcome)
+}
+
+/// Name of the certified key's algorithm in the inventory.
+fn subject_name(kind: KeyKind, size: u32) -> &'static str {
+    match (kind, size) {
+        (KeyKind::Rsa, _) => "rsa",
+        (KeyKind::Ecdsa, 256) => "ecdsa-p256",
+        (KeyKind::Ecdsa, 384) => "ecdsa-p384",
+        (KeyKind::Ecdsa, 521) => "ecdsa-p521",
+        (KeyKind::Ecdsa, _) => "ecdsa",
+    }
 }
 
 fn issue_by(
@@ -53,6 +68,6 @@ fn issue_by(
         Some(policy) => certificate::issue(policy, request)?,
         None => return Err(certificate::refuse(request)),
     };
-    let (algorithm, bytes_out) = (issued.algorithm.clone(), issued.der.len());
-    Ok(Outcome { algorithm, key_version, ..Outcome::new(issued, bytes_out) })
+    let (algorithm, bytes_out, key_size) = (issued.algorithm.clone(), issued.der.len(), issued.issuer_size);
+    Ok(Outcome { algorithm, key_version, key_size, ..Outcome::new(issued, bytes_out) })
 }

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
+use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::http::{Body, Origin, RequestBody, full};
+use sealway_runtime::inventory;
 use sealway_runtime::log_tail::log_tail;
 use sealway_sessions::admin::Admin;
 use sealway_sessions::answer::{json, v1_error};
@@ -106,6 +108,7 @@ impl Dashboard {
                 ["sessions"] => answer(&snapshot::sessions(&self.0.server)),
                 ["identity"] => answer(&snapshot::identity_keys(&self.0.server)),
                 ["routes"] => answer(&snapshot::routes(&self.0.server, &self.counts())),
+                ["inventory"] => inventory(),
                 ["refusals"] => answer(&self.counts().refusals()),
                 ["logs"] => logs(query),
                 [first, ..] if actions::is_one(first) => not_allowed(actions::methods(first)),
@@ -146,6 +149,14 @@ fn answer(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(bytes) => json(StatusCode::OK, bytes),
         Err(err) => v1_error(StatusCode::INTERNAL_SERVER_ERROR, &err.to_string()),
+    }
+}
+
+/// Answers with the inventory of used cryptography.
+fn inventory() -> Response<Body> {
+    match inventory::installed() {
+        Some(counts) => answer(&counts.document("gateway", SystemClock.now_ms())),
+        None => nothing_here(),
     }
 }
 

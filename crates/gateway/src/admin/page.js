@@ -6,6 +6,8 @@ const TOKEN = "sealway-admin-token";
 const SPAN = 180;
 const LINES_MAX = 2000;
 const CONNECTIONS_MAX = 200;
+/** Most rows of the inventory on the page. */
+const INVENTORY_MAX = 200;
 
 const by = (id) => document.getElementById(id);
 const state = { token: null, samples: [], lines: [], nextLine: null, paused: false, stream: null, status: null, tries: 0 };
@@ -325,10 +327,29 @@ function take(event) {
     show(value);
     charts();
     connections();
+    inventory();
   }
 }
 
 let asking = false;
+/** Shows what was used, the latest first; every ten seconds, and at most INVENTORY_MAX rows. */
+let beats = 0;
+async function inventory() {
+  if (document.hidden || beats++ % 10 !== 0) return;
+  try {
+    const { rows, overflow } = await ask("GET", "/admin/inventory");
+    rows.sort((one, other) => other.last_ms - one.last_ms);
+    fill("inventory", rows.slice(0, INVENTORY_MAX).map((one) => [
+      one.operation, [one.algorithm, "code"], one.size === 0 ? "" : number(one.size), one.party, one.protocol, [one.key, "code"], number(one.count),
+      [minute(one.last_ms), "tight"],
+    ]), "Nothing was used.");
+    const shown = rows.length > INVENTORY_MAX ? `The latest ${INVENTORY_MAX} of ${whole.format(rows.length)}. ` : "";
+    put("inventory-note", shown + (overflow.count > 0 ? `${whole.format(overflow.count)} operations had no room for a row: incomplete.` : ""));
+  } catch (error) {
+    put("inventory-note", error.message);
+  }
+}
+
 async function connections() {
   const name = by("which").value;
   if (asking || name === "" || document.hidden) return;

@@ -17,8 +17,10 @@ use super::fields;
 use super::keys::{Recipient, jose_provider};
 use super::opened;
 use super::pool::Overload;
+use super::sign::Signer;
 use super::{Direction, Exchange};
 use crate::upstream::UpstreamError;
+use crate::used::{count_jwe, count_jws};
 
 /// The media types of a body that is a token and nothing else. The second is registered for the JSON form of JOSE; Wise uses it for
 /// the compact one, and UK Open Banking the third. The last is that of a nested JWT.
@@ -153,7 +155,8 @@ impl Exchange<'_> {
             (_, fields) => (None, self.begin_tokens(message, (headers, bytes), fields, now_ms)?),
         };
         let shares_key = fields::shares_key(&policy.profile);
-        let kids: Vec<String> = openings.iter().map(|opening| opening.wants().kid().to_owned()).collect();
+        let kids: Vec<_> =
+            openings.iter().map(|opening| (opening.wants().kid().to_owned(), opening.wants().alg())).collect();
         let mut plaintexts = Vec::with_capacity(kids.len());
         let opened = opened::open_all(self.origin, openings, shares_key, &self.mle.brokers).await?;
         for (index, guarded) in opened.into_iter().enumerate() {
@@ -162,7 +165,8 @@ impl Exchange<'_> {
             let claims = is_other && policy.direction == Direction::Inbound;
             plaintexts.push(self.release(guarded, claims).await?.into_bytes());
         }
-        for kid in kids {
+        for (kid, alg) in kids {
+            count_jwe("jwe-open", self.route, policy.profile.name(), &kid, (alg, None));
             counter!("sealway_mle_key_uses_total", "kid" => kid).increment(1);
         }
         // Behind the claims: see `Plaintext::bytes`.
@@ -283,6 +287,8 @@ impl Exchange<'_> {
             body::put_sealed(bytes, rules, &fields).map_err(SealFault::Body)?
         };
         counter!("sealway_mle_key_uses_total", "kid" => key.kid().to_owned()).increment(1);
+        let (alg, enc) = key.algorithms();
+        count_jwe("jwe-seal", self.route, policy.profile.name(), key.kid(), (alg, Some(enc)));
         self.count("seal");
         let content_type = if rules.is_empty() { policy.profile.media_type(message) } else { "application/json" };
         Ok(TokenBody { body: sealed, content_type, headers })
@@ -297,6 +303,7 @@ impl Exchange<'_> {
         let Some(signer) = self.mle.sign.as_ref().filter(|signer| signer.is_nested()) else { return Ok(plaintexts) };
         let signed = signer.sign_inside(self.origin, plaintexts, now_ms).await?;
         self.count_signature(signer.kid());
+        self.count_sign_use(signer);
         Ok(signed)
     }
 
@@ -326,6 +333,13 @@ impl Exchange<'_> {
             counter!("sealway_mle_key_uses_total", "kid" => kid.to_owned()).increment(1);
         }
         self.count("sign");
+    }
+
+    /// Counts a signature in the inventory, unless it is made with a shared secret.
+    pub(super) fn count_sign_use(&self, signer: &Signer) {
+        if let Some((kid, alg)) = signer.key_and_algorithm() {
+            count_jws(self.route, self.mle.policy.profile.name(), kid, alg);
+        }
     }
 
     fn count(&self, step: &'static str) {

@@ -402,6 +402,7 @@ impl Exchange<'_> {
         if let Some(signer) = self.mle.sign.as_ref().filter(|signer| is_outbound && !signer.is_nested()) {
             let kid = signer.sign(&mut parts, &body, self.authority.now_ms()).await?;
             self.count_signature(kid);
+            self.count_sign_use(signer);
         }
         let request = Request::from_parts(parts, full(body));
         let answer = self.forward.upstream.call(request).await.map_err(Fault::Upstream)?;

@@ -10,7 +10,7 @@ use http::request::Parts;
 use sealway_proto::mle::sign::jws::{self, Signer as Identity};
 use sealway_proto::mle::sign::oauth1::{self, ConsumerKey};
 use sealway_proto::mle::sign::{Parties, Request, SigningKey, WebOrigin, acceptance, nested, x_pay_token};
-use sealway_proto::mle::{Class, Refusal};
+use sealway_proto::mle::{Class, JwsAlg, Refusal};
 use sealway_runtime::http::Origin;
 use zeroize::Zeroizing;
 
@@ -193,6 +193,11 @@ impl Signer {
     /// Returns the name of the key; `None` for a shared secret.
     pub(super) fn kid(&self) -> Option<&str> {
         self.0.form.key().map(|key| key.kid())
+    }
+
+    /// Returns the name and the algorithm of the key; `None` for a shared secret.
+    pub(super) fn key_and_algorithm(&self) -> Option<(&str, JwsAlg)> {
+        self.0.form.key().map(|key| (key.kid(), key.alg()))
     }
 
     /// Returns whether the signature stands inside of tokens.

@@ -143,6 +143,7 @@ impl Exchange<'_> {
             let now_ms = self.authority.now_ms();
             let kid = signer.sign_answer(self.origin, &mut parts.headers, &body, now_ms).await?;
             kid.into_iter().for_each(|kid| self.count_signature(Some(kid)));
+            self.count_sign_use(signer);
         }
         Ok(Response::from_parts(parts, body))
     }

@@ -44,6 +44,7 @@ use crate::one_shot::{Document, Key, LiveKeys, Openings, kem_name};
 use crate::route::{Action, Forward, ForwardPolicy, Matcher, Route};
 use crate::uploads::{Upload, begin as begin_upload};
 use crate::upstream::{UpstreamError, break_off_unframed};
+use crate::used::count_hpke;
 
 /// The path at which clients look for a gateway (RFC 9540 section 4).
 const WELL_KNOWN_PATH: &str = "/.well-known/ohttp-gateway";
@@ -190,6 +191,7 @@ impl Exchange<'_> {
         let stream = Stream::whole(request, bytes, self.gateway.policy.request_max as u64);
         let mut stream = stream.inspect_err(|_| self.count_open(&key, "rejected"))?;
         self.count_open(&key, "ok");
+        self.count_use(&header, &key);
         let sealer = self.sealer(&stream)?;
         let answer = match self.read_whole(&mut stream).await {
             Ok(message) => self.ask_whole(message, stream.request(), &key, room).await,
@@ -243,6 +245,7 @@ impl Exchange<'_> {
             _ => return Err(Rejection::CUT),
         };
         self.count_open(&key, "ok");
+        self.count_use(&header, &key);
         let sealer = self.sealer(&stream)?;
         match self.ask_stream(head, stream, room, &key).await.and_then(AnswerStream::begin) {
             Ok(answer) => {
@@ -272,6 +275,13 @@ impl Exchange<'_> {
         if result == "ok" {
             let name = key.name().to_owned();
             counter!("sealway_one_shot_key_used_total", "use" => "ohttp", "key_id" => name).increment(1);
+        }
+    }
+
+    /// Counts the algorithms of a request that was opened, for the inventory.
+    fn count_use(&self, header: &Header, key: &Key) {
+        if let Ok(suite) = header.suite_of(key.config()) {
+            count_hpke(self.route, "ohttp", key.name(), suite);
         }
     }
 

@@ -24,6 +24,7 @@ use sealway_proto::Error;
 use sealway_proto::ehbp::{
     AnswerSealer, ENCAPSULATED_KEY, EhbpError, OpenedRequest, RESPONSE_NONCE, RequestKey, open, parse_encapsulated_key,
 };
+use sealway_proto::hpke::{Aead, Kem, Suite};
 use sealway_proto::session::{Fresh, NonceGuard};
 use sealway_runtime::http::notices::Gate;
 use sealway_runtime::http::share::Share;
@@ -44,6 +45,7 @@ use crate::route::Forward;
 use crate::sealed::SealedBody;
 use crate::uploads::{Upload, begin};
 use crate::upstream::{UpstreamError, break_off_unframed};
+use crate::used::count_hpke;
 
 /// The header of a request that is sealed on another wire.
 const SEAL: &str = "x-seal";
@@ -310,6 +312,7 @@ impl Exchange<'_> {
     fn count(&self, key: &Key) {
         counter!("sealway_sealed_calls_total", "wire" => "ehbp").increment(1);
         counter!("sealway_one_shot_key_used_total", "use" => "ehbp", "key_id" => key.name().to_owned()).increment(1);
+        count_hpke(self.route, "ehbp", key.name(), Suite { kem: Kem::X25519, aead: Aead::Aes256Gcm });
         opens("ok");
     }
 

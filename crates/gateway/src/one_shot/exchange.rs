@@ -9,7 +9,7 @@ use metrics::counter;
 use sealway_exchange::{OneShotKeys, Sessions};
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::AgreementProvider;
-use sealway_proto::hpke::{Kem, PrivateKey};
+use sealway_proto::hpke::{Aead, Kem, PrivateKey, Suite};
 use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::RecipientKey;
 use sealway_proto::session::{Claim, Fresh, SealRandoms, Session};
@@ -20,6 +20,7 @@ use sealway_sessions::answer::Refusal;
 use zeroize::Zeroizing;
 
 use super::{Key, LiveKeys, Openings, kem_name};
+use crate::used::count_hpke;
 
 /// The KEMs of wire 4.
 pub(crate) const HPKE_KEMS: [Kem; 4] = [Kem::XWing, Kem::MlKem768P256, Kem::X25519, Kem::P256];
@@ -113,6 +114,13 @@ impl KeyedAuthority {
             let name = key.name().to_owned();
             counter!("sealway_one_shot_key_used_total", "use" => "hpke", "key_id" => name).increment(1);
         }
+    }
+
+    /// Counts the algorithms of a request that was opened, for the inventory.
+    pub(crate) fn count_use(&self, route: &str) {
+        let Some(key) = self.key.as_ref().filter(|_| self.is_passed.load(Ordering::Relaxed)) else { return };
+        let suite = Suite { kem: key.config().public_key().kem(), aead: Aead::Aes256Gcm };
+        count_hpke(route, "wire-4", key.name(), suite);
     }
 
     /// Reserves a claim of wire 4.

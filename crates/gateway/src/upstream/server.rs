@@ -16,6 +16,7 @@ use super::h2::{Links, Pick, Stream, is_same};
 use super::io::Io;
 use super::pool::{Acquisition, Lease, Pool, PoolLimits, Slot};
 use super::{Protocol, UpstreamLimits};
+use crate::used::ServerKey;
 
 /// Time for which a server is skipped after a failed connection, at first and at most. It doubles in between.
 const DOWN_FIRST: Duration = Duration::from_millis(250);
@@ -111,6 +112,8 @@ pub(super) struct Server {
     pub(super) continue_ms: AtomicU64,
     last_error: Mutex<Option<String>>,
     metrics: ServerMetrics,
+    upstream: Box<str>,
+    key: ServerKey,
 }
 
 /// Counts as a request in flight until dropped.
@@ -172,6 +175,8 @@ impl Server {
             continue_ms: AtomicU64::new(CONTINUE_MS_FIRST),
             last_error: Mutex::new(None),
             metrics,
+            upstream: upstream.into(),
+            key: ServerKey::default(),
         }
     }
 
@@ -319,6 +324,9 @@ impl Server {
                 self.metrics.connects.increment(1);
                 if is_tls {
                     self.metrics.handshakes.increment(1);
+                }
+                if let Io::Tls(stream) = &connected.0 {
+                    self.key.count_handshake(&self.upstream, self.address.as_str(), stream.get_ref().1);
                 }
                 if self.failures_in_row.swap(0, Ordering::Relaxed) > 0 {
                     self.down_until_ms.store(0, Ordering::Relaxed);

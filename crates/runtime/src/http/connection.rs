@@ -19,6 +19,7 @@ use super::h2::PREFACE;
 use super::stream::{Stream, Transport};
 use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, RequestBody, h1, h2};
 use crate::clock::{Clock, SystemClock};
+use crate::inventory::Party;
 use crate::tls::{self, PeerCertificate};
 
 /// Longest time that a handshake may continue after shutdown began.
@@ -80,6 +81,7 @@ where
         }
     };
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    count(&setup, stream.get_ref().1, certificate.as_deref());
     setup.origin.is_tls = true;
     setup.origin.certificate = certificate.clone();
     setup.entry.set_protocol(if is_h2 { Protocol::Http2Tls } else { Protocol::Http1Tls });
@@ -88,6 +90,15 @@ where
     tokio::select! {
         served = serve_tls(stream, is_h2, &setup, service) => served,
         () = outlived(tls, &certificate, &setup, generation) => Ok(()),
+    }
+}
+
+/// Counts a handshake in the inventory, with the key that the client presented.
+fn count(setup: &Setup, state: &rustls::CommonState, certificate: Option<&PeerCertificate>) {
+    let party = Party::Named("listener", &setup.origin.listener);
+    tls::count_handshake(party, state);
+    if let Some(PeerCertificate { subject, key, .. }) = certificate {
+        tls::count_peer(party, state, "tls-client-certificate", subject, *key);
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 use super::files::{self, Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source};
 use super::server::password;
 use super::status::{self, CertificateStatus};
-use super::{Secret, Time, TlsError, identity, measures, provider};
+use super::{Secret, Time, TlsError, identity, measures, provider, used};
 use crate::clock::Clock;
 
 /// Most servers whose sessions are remembered for resumption.
@@ -226,7 +226,7 @@ fn parts(
             let (key, word) = (files::of(contents, "key").next(), password.as_ref().map(|word| word.expose_secret()));
             let certified = identity::load(cert, key, word, provider)?;
             certificates.extend(status::chain(cert, "client", &certified.cert));
-            Some(certified)
+            Some(used::counted(certified, &cert.path))
         }
     };
     Ok(ClientParts { roots, certified })

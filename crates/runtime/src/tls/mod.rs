@@ -15,6 +15,7 @@ mod name;
 mod peer;
 mod server;
 mod status;
+mod used;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ pub(crate) use self::name::hex;
 pub use self::peer::PeerCertificate;
 pub use self::server::{ClientAuth, Server, ServerFiles};
 pub use self::status::{CertificateStatus, read_certificates, read_revocations};
+pub use self::used::{KeyKind, count_handshake, count_peer};
 /// A password in memory: it is wiped when dropped, and its `Debug` shows nothing.
 pub use secrecy::SecretString as Secret;
 

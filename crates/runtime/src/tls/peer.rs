@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::{files, name};
+use super::{KeyKind, files, name};
 
 /// The certificate of the other side, and its content. Its names are as reliable as its verification: one from
 /// [`super::Server::accept`] has been verified.
@@ -34,6 +34,8 @@ pub struct PeerCertificate {
     pub not_after_ms: u64,
     /// SHA-256 of the certificate in lower-case hexadecimal.
     pub sha256: String,
+    /// Kind and size of its key.
+    pub key: KeyKind,
     verdict: Verdict,
 }
 
@@ -67,6 +69,7 @@ impl PeerCertificate {
             issuer: name::rfc4514(cert.issuer()),
             not_after_ms: until_ms(&cert),
             sha256: name::hex(&files::sha256(&leaf)),
+            key: KeyKind::of(&cert),
             verdict: Verdict::default(),
             chain,
         };

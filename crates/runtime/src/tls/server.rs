@@ -21,7 +21,7 @@ use super::files::{self, Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source}
 use super::peer::PeerCertificate;
 use super::status::{self, CertificateStatus};
 use super::verify::{self, BuildError, ClientVerifier};
-use super::{Secret, Time, TlsError, identity, measures, provider, unix_time};
+use super::{Secret, Time, TlsError, identity, measures, provider, unix_time, used};
 use crate::clock::Clock;
 
 /// The requirement of a client certificate.
@@ -208,6 +208,7 @@ fn build(
     let key = files::of(contents, "key").next();
     let mut certified = identity::load(cert, key, password.as_ref().map(|word| word.expose_secret()), provider)?;
     certified.ocsp = files::of(contents, "ocsp").next().map(identity::staple).transpose()?;
+    let certified = used::counted(certified, &files.cert);
     let mut certificates = status::chain(cert, "server", &certified.cert);
 
     let verifier = match files.client_auth {

@@ -24,6 +24,7 @@ use sealway_proto::session::SessionKey;
 use sealway_proto::store::keys::KeyEncryptionKeys;
 pub use sealway_proto::store::keys::{UnwrapError, WrappedKey};
 use sealway_runtime::config::{ConfigError, read_bounded, readable_by_others};
+use sealway_runtime::inventory::{Party, Use, count_now};
 use zeroize::Zeroizing;
 
 pub use broker::BrokerKeys;
@@ -132,7 +133,9 @@ impl KeyRing {
     /// [`sealway_proto::Error::Provider`].
     pub fn wrap(&self, aad: &[u8], key: &SessionKey) -> Result<WrappedKey, sealway_proto::Error> {
         let iv: [u8; IV_LEN] = random::with_pool(|pool| pool.take(self.provider))?;
-        self.keys.load().wrap(aad, key, &iv)
+        let wrapped = self.keys.load().wrap(aad, key, &iv)?;
+        count_kek("kek-wrap", &wrapped.kek_id);
+        Ok(wrapped)
     }
 
     /// Unwraps a session's key that was bound to `aad`.
@@ -140,8 +143,16 @@ impl KeyRing {
     /// # Errors
     /// [`UnwrapError`].
     pub fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<SessionKey, UnwrapError> {
-        self.keys.load().unwrap(aad, wrapped)
+        let key = self.keys.load().unwrap(aad, wrapped)?;
+        count_kek("kek-unwrap", &wrapped.kek_id);
+        Ok(key)
     }
+}
+
+/// Counts a use of a key-encryption key in the inventory.
+fn count_kek(operation: &'static str, key: &str) {
+    let party = Party::Named("store", "sessions");
+    count_now(&Use { operation, algorithm: "aes-256-gcm", size: 256, key, party, protocol: "kek" }, 1);
 }
 
 impl fmt::Debug for KeyRing {

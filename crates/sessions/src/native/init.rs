@@ -15,6 +15,7 @@ use sealway_proto::session::native::{InitRequest, ServerRandoms, Suite, Terms, U
 use sealway_proto::wire::{Field, Headers, Wire};
 use sealway_runtime::http::share::network;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
+use sealway_runtime::inventory::{Party, Use, count_now};
 
 use crate::answer::{Form, Refusal, Rejection, body_fault, json, method_not_allowed, rejected, report};
 use crate::authentication::{ClientIdentity, InitCredentials};
@@ -74,6 +75,14 @@ where
     authority.agree_native(&request, recognised, credential.as_ref(), None, timing).await
 }
 
+/// Counts an agreed session in the inventory: the suite of its key agreement, and the signature of the identity key.
+fn count_native(suite: &str, key: &str) {
+    let party = Party::Named("sessions", "init");
+    let used = Use { operation: "session-init", algorithm: suite, size: 0, key: "", party, protocol: "wire-3" };
+    count_now(&used, 1);
+    count_now(&Use { operation: "session-signature", algorithm: "ES256", size: 256, key, ..used }, 1);
+}
+
 impl Authority {
     async fn recognise_native(&self, parts: &Parts, request: &InitRequest) -> Result<ClientIdentity, Refusal> {
         let init_hash = request.init_hash(self.provider());
@@ -104,6 +113,7 @@ impl Authority {
             return Err(Rejection::from(Error::KeyRetired).with("key_set", key_set));
         };
         let ttl_sec = self.native_ttl(request, policy, &recognised, renewed, now_ms)?;
+        let signer = key.key().key_id.to_string();
         let terms = Terms {
             suites,
             expires_in_sec: ttl_sec,
@@ -129,6 +139,7 @@ impl Authority {
         self.keep(session).await?;
         timing.lap("session-store");
         self.note_init(Wire::Native);
+        count_native(&request.suite, &signer);
         Ok(answer)
     }
 
