@@ -55,6 +55,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     if !args.suites.is_empty() {
         settings = settings.suites(args.suites.clone());
     }
+    settings = settings.signature_algorithms(args.signature_algorithms.clone());
     if let Some(file) = &args.key_log {
         settings = settings.key_log(file.clone());
     }
@@ -220,6 +221,7 @@ fn refuse_new(args: &Call) -> anyhow::Result<()> {
         ("--pin", !args.pins.is_empty()),
         ("--root", args.root.is_some()),
         ("--suite", !args.suites.is_empty()),
+        ("--signature-algorithm", !args.signature_algorithms.is_empty()),
         ("--key-log", args.key_log.is_some()),
     ] {
         if is_given {

@@ -6,7 +6,7 @@ use http::Uri;
 use sealway_client::native::{InitAnswer, KeyId, Keyring, origin};
 use sealway_client::{Builder, Client, ErrorKind, Pin, SUITES_DEFAULT, Stage, Suite, Trust, TrustStore, Wire};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::{Es256Key, default_es256};
+use sealway_proto::crypto::identity::{IdentityPair, SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::Auth;
 use sealway_proto::wire::{SessionId, base64};
 use serde_json::json;
@@ -172,8 +172,8 @@ async fn a_file_that_others_may_write_or_that_is_damaged_is_refused() {
     assert!(open().unwrap_err().to_string().contains("is damaged"));
 }
 
-fn rooted(url: &Uri, root: &dyn Es256Key, store: TrustStore) -> Client {
-    let trust = Trust::Root { key: Box::new(*root.public()), store };
+fn rooted(url: &Uri, root: &IdentityPair, store: TrustStore) -> Client {
+    let trust = Trust::Root { key: root.public().into(), store };
     Client::builder(url.clone()).trust(trust).build().unwrap()
 }
 
@@ -181,12 +181,12 @@ fn rooted(url: &Uri, root: &dyn Es256Key, store: TrustStore) -> Client {
 async fn a_root_signs_the_key_set_and_an_older_set_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("roots");
-    let root = default_es256().generate().unwrap();
-    let again = default_es256().from_pkcs8(&root.0).unwrap();
+    let root = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap();
+    let again = default_identity_library().from_pkcs8(&root.0).unwrap();
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let url = service.listen().await;
-    let open = || rooted(&url, again.as_ref(), TrustStore::File(state.clone()));
+    let open = || rooted(&url, &again, TrustStore::File(state.clone()));
     let client = open();
     post(&client, "/a", b"x").await.unwrap();
     // All keys are replaced at once: the client continues by itself, with or without a `key_retired`.
@@ -203,19 +203,19 @@ async fn a_root_signs_the_key_set_and_an_older_set_is_rejected() {
         let err = post(&client, "/a", b"x").await.unwrap_err().to_string();
         assert!(err.contains("older than one that was taken") || err.contains("the set that the root signed"), "{err}");
     }
-    let stranger = rooted(&url, new_key().as_ref(), TrustStore::Memory);
+    let stranger = rooted(&url, &new_key(), TrustStore::Memory);
     let err = stranger.session().await.unwrap_err().to_string();
     assert!(err.contains("another root signed"), "{err}");
 }
 
 #[tokio::test]
 async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_time_and_at_every_init() {
-    let root = default_es256().generate().unwrap();
-    let trusted = default_es256().from_pkcs8(&root.0).unwrap();
+    let root = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap();
+    let trusted = default_identity_library().from_pkcs8(&root.0).unwrap();
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let now_ms = service.now_ms();
-    let client = rooted(&service.listen().await, trusted.as_ref(), TrustStore::Memory);
+    let client = rooted(&service.listen().await, &trusted, TrustStore::Memory);
     let hour_ms = 3_600_000;
     for (times, is_live) in [
         ([0, now_ms - hour_ms, LATEST_MS], false),
@@ -260,7 +260,7 @@ async fn another_suite_is_tried_once_and_only_from_the_clients_list() {
     assert_eq!(service.count("POST /v3/sessions"), 2);
 
     // A client has to ask for P-256 alone.
-    assert!(SUITES_DEFAULT.iter().all(|suite| suite.is_hybrid()));
+    assert!(SUITES_DEFAULT.iter().all(|suite| suite.kem().is_some()));
     let service = Service::new();
     *service.suites.lock().unwrap() = vec![Suite::P256];
     let err = ground::client(&service).await.session().await.unwrap_err();
