@@ -240,7 +240,7 @@ fn trust(args: &Call) -> anyhow::Result<Trust> {
     if let Some(root) = &args.root {
         let key = root_key(root)?;
         let store = state_file("roots").map_or(TrustStore::Memory, TrustStore::File);
-        return Ok(Trust::Root { key: Box::new(key), store });
+        return Ok(Trust::Root { key, store });
     }
     Ok(Trust::FirstUse(TrustStore::File(trust_file(args.trust_file.clone())?)))
 }

@@ -272,7 +272,7 @@ async fn a_client_whose_key_was_retired_succeeds_by_one_retry_with_the_signed_do
     sign();
     until("the document is signed", || document()["root_key_id"].is_string());
     let url = format!("http://{}", fleet.address(0));
-    let client = || Client::builder(&url).one_shot(OneShotTrust::Root(Box::new(*root.public()))).unwrap();
+    let client = || Client::builder(&url).one_shot(OneShotTrust::Root(root.public().into())).unwrap();
     let (reader, payer) = (client(), client());
     for client in [&reader, &payer] {
         assert_eq!(call(client, http::Request::post("/"), "before").await.as_deref(), Ok("before"));

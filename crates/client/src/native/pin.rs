@@ -15,7 +15,7 @@ pub type PublicKey = Box<[u8]>;
 pub enum Pin {
     /// Id of the key; the key itself comes from the service's key set.
     Id(KeyId),
-    /// The public key itself.
+    /// The public key itself, in bytes.
     Key(PublicKey),
 }
 

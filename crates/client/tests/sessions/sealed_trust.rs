@@ -104,7 +104,8 @@ async fn the_first_key_and_its_successors_are_stored_and_other_keys_are_rejected
 #[test]
 fn a_key_off_the_curve_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || Keyring::new(Trust::FirstUse(TrustStore::File(folder.path().join("known"))), "https://a.test:443");
+    let open =
+        || Keyring::new(Trust::FirstUse(TrustStore::File(folder.path().join("known"))), "https://a.test:443", &[]);
     let own = *new_key().public();
     let mut off = *new_key().public();
     off[64] ^= 1;
@@ -242,7 +243,7 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
 #[tokio::test]
 async fn a_retired_pin_is_reported_with_the_current_keys() {
     let service = Service::with(&[Act::Retired]);
-    let pin = Pin::Key(Box::new(*new_key().public()));
+    let pin = Pin::Key(new_key().public().into());
     let client = pinned(&service).await.trust(Trust::Pins(vec![pin])).build().unwrap();
     let err = client.session().await.unwrap_err();
     let ErrorKind::KeyRetired { key_ids, .. } = err.kind() else { panic!("{err}") };
@@ -275,4 +276,34 @@ async fn another_suite_is_tried_once_and_only_from_the_clients_list() {
     let forged = Service::with(&[Act::Suite]);
     let err = ground::client(&forged).await.session().await.unwrap_err();
     assert_eq!((code(&err), forged.count("POST /v3/sessions")), ("suite_required", 2));
+}
+
+#[tokio::test]
+async fn a_client_that_restricts_its_algorithms_stores_no_other_key_and_takes_none_below_its_root() {
+    let (composite, accepted) = (ground::key_of(SignatureAlgorithm::Es256MlDsa65), [SignatureAlgorithm::Es256MlDsa65]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("known_services");
+    let service = Service::new();
+    service.keys.lock().unwrap().push(composite.clone());
+    let url = service.listen().await;
+    let settings = |trust| Client::builder(url.clone()).trust(trust).signature_algorithms(accepted);
+    let by_use = settings(Trust::FirstUse(TrustStore::File(file.clone()))).build().unwrap();
+    let agreed = by_use.session().await.unwrap().agreed.unwrap();
+    assert_eq!(agreed.key_id, ground::key_id(&composite));
+    let known = TrustStore::File(file).services().unwrap();
+    assert_eq!(known[0].key_ids, [ground::key_id(&composite)], "the answer names the ES256 key too");
+    let sent = service.inits.lock().unwrap().last().unwrap().signature_algorithms.clone();
+    assert_eq!(sent, [Box::from("ES256+ML-DSA-65")]);
+    // Below a root of ES256 the configuration is refused before anything is sent.
+    let root = new_key();
+    let err = settings(Trust::Root { key: root.public().into(), store: TrustStore::Memory }).build().unwrap_err();
+    assert!(err.to_string().contains("signature_algorithms: the root is of ES256"), "{err}");
+    // Below a root of an accepted algorithm, a service without such a key has no signer.
+    let plain = Service::new();
+    let root = default_identity_library().generate(SignatureAlgorithm::Es256MlDsa65).unwrap().1;
+    let trust = Trust::Root { key: root.public().into(), store: TrustStore::Memory };
+    *plain.root.lock().unwrap() = Some(root);
+    let client = Client::builder(plain.listen().await).trust(trust).signature_algorithms(accepted).build().unwrap();
+    let err = client.session().await.unwrap_err();
+    assert!(matches!(err.kind(), ErrorKind::KeyUntrusted { .. }), "{err}");
 }

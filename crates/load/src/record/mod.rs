@@ -83,7 +83,7 @@ pub struct BySuite {
     /// Suite of P-384 and ML-KEM-1024.
     #[serde(rename = "SecP384r1MLKEM1024")]
     pub secp384r1_ml_kem: u64,
-    /// Suite of ML-KEM-1024 alone.
+    /// Suite of ML-KEM-1024 on its own.
     #[serde(rename = "MLKEM1024")]
     pub ml_kem: u64,
 }

@@ -35,7 +35,7 @@ pub enum Cipher {
 pub enum Kem {
     /// ML-KEM-768, of channels, HPKE and wire 3.
     MlKem768,
-    /// ML-KEM-1024, of wire 3.
+    /// ML-KEM-1024, of wire 3 alone.
     MlKem1024,
 }
 

@@ -78,7 +78,7 @@ impl fmt::Debug for LiveKey {
 pub struct ShownKey {
     /// Key ID, as clients see it in the key set.
     pub id: String,
-    /// Signature algorithm.
+    /// Name of its signature algorithm.
     pub alg: String,
     /// Start of validity, in Unix milliseconds.
     pub not_before_ms: u64,

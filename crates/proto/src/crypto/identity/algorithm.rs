@@ -18,7 +18,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// All schemes.
+    /// All schemes, in no order of preference.
     pub const ALL: [Scheme; 4] = [Scheme::Es256, Scheme::Es384, Scheme::MlDsa65, Scheme::MlDsa87];
 
     /// Length of a public key, in bytes.
@@ -53,11 +53,11 @@ impl Scheme {
 pub enum SignatureAlgorithm {
     /// [`Scheme::Es256`], the one that every client accepts.
     Es256,
-    /// [`Scheme::Es384`].
+    /// [`Scheme::Es384`], alone on its key.
     Es384,
-    /// [`Scheme::MlDsa65`].
+    /// [`Scheme::MlDsa65`], alone on its key.
     MlDsa65,
-    /// [`Scheme::MlDsa87`].
+    /// [`Scheme::MlDsa87`], alone on its key.
     MlDsa87,
     /// [`Scheme::Es256`] and [`Scheme::MlDsa65`], both of which must verify.
     Es256MlDsa65,
@@ -66,7 +66,7 @@ pub enum SignatureAlgorithm {
 }
 
 impl SignatureAlgorithm {
-    /// All algorithms.
+    /// All algorithms, in no order of preference.
     pub const ALL: [SignatureAlgorithm; 6] = [
         SignatureAlgorithm::Es256,
         SignatureAlgorithm::Es384,
