@@ -23,7 +23,7 @@ use sealway_runtime::output::{out, tell};
 /// Largest body read from a file or standard input, in bytes.
 const DATA_LEN_MAX: u64 = 64 * 1024 * 1024;
 /// Largest file of a root's public key, in bytes.
-const ROOT_LEN_MAX: u64 = 1024;
+const ROOT_LEN_MAX: u64 = 8 * 1024;
 
 /// Makes the call: prints the opened answer on standard output, and requested details on standard error.
 pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
