@@ -262,7 +262,7 @@ fn a_key_in_the_broker_signs_and_once_it_was_rotated_there_nothing_wrong_is_sign
         let path = service.path().join("a.identity");
         let identity =
             Identity::load(default_provider(), default_identity_library(), &path, Some(access), now_ms()).unwrap();
-        let signer = identity.signer_for(now_ms(), &[]).unwrap();
+        let signer = identity.signer_for(now_ms(), |_| true).unwrap();
         let signature = signer.sign(now_ms(), b"message").await.unwrap();
         assert!(default_identity_library().public(&signer.key().public_key).unwrap().verify(b"message", &signature));
         client.rotate_key("identity-1", &[]).await.unwrap();

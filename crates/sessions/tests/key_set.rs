@@ -6,7 +6,7 @@ mod desk;
 use std::sync::Arc;
 
 use desk::{Call, Desk};
-use sealway_proto::crypto::identity::default_identity_library;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::KeySet;
 use sealway_sessions::Policy;
 use sealway_sessions::endpoint::KEY_SET_PATH;
@@ -42,9 +42,10 @@ async fn the_key_set_is_what_a_client_can_read_and_is_asked_for_by_get_alone() {
 async fn maintenance_takes_on_a_rotation_and_the_set_stays_one_that_the_root_signed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, library) = (folder.path().join("a.identity"), default_identity_library());
-    let root = Root::generate(provider(), library, &folder.path().join("root")).unwrap();
+    let root = Root::generate(provider(), library, SignatureAlgorithm::Es256, &folder.path().join("root")).unwrap();
     let mut file = KeyFile::default();
-    let first = file.generate(provider(), library, START_MS, START_MS + 10_000, START_MS).unwrap();
+    let first =
+        file.generate(provider(), library, SignatureAlgorithm::Es256, START_MS, START_MS + 10_000, START_MS).unwrap();
     file.sign(provider(), &root, START_MS, START_MS + 100_000).unwrap();
     file.create(&path).unwrap();
     let identity = Arc::new(Identity::load(provider(), library, &path, None, START_MS).unwrap());
@@ -56,7 +57,9 @@ async fn maintenance_takes_on_a_rotation_and_the_set_stays_one_that_the_root_sig
         set
     };
     let before = set().await;
-    let second = file.generate(provider(), library, START_MS + 5000, START_MS + 90_000, START_MS).unwrap();
+    let second = file
+        .generate(provider(), library, SignatureAlgorithm::Es256, START_MS + 5000, START_MS + 90_000, START_MS)
+        .unwrap();
     file.sign(provider(), &root, START_MS, START_MS + 100_000).unwrap();
     file.replace(&path).unwrap();
     assert_eq!(set().await, before);

@@ -19,7 +19,6 @@ use sealway_proto::wire::{SessionId, base64};
 use serde_json::Value;
 
 use super::dpop;
-use super::pin::PublicKey;
 use crate::call::{Failure, Offer, Remedy};
 use crate::clock::SentAt;
 use crate::error::{Error, ErrorKind, Stage, excerpt};
@@ -122,7 +121,7 @@ impl Agreement {
     ///
     /// # Errors
     /// [`ErrorKind::Untrusted`].
-    pub fn finish(self, key: &PublicKey, body: &[u8], arrived: Instant) -> Result<Session, Error> {
+    pub fn finish(self, key: &[u8], body: &[u8], arrived: Instant) -> Result<Session, Error> {
         let key = default_identity_library().public(key).map_err(ErrorKind::Untrusted)?;
         let agreed = self.0.finish(default_agreement_provider(), Some(&key), body).map_err(ErrorKind::Untrusted)?;
         let clock = Mutex::new((agreed.agreed().server_time_ms, arrived));

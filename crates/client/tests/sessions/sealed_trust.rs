@@ -106,8 +106,8 @@ fn a_key_off_the_curve_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
     let open =
         || Keyring::new(Trust::FirstUse(TrustStore::File(folder.path().join("known"))), "https://a.test:443", &[]);
-    let own = *new_key().public();
-    let mut off = *new_key().public();
+    let own: [u8; 65] = new_key().public().try_into().unwrap();
+    let mut off: [u8; 65] = new_key().public().try_into().unwrap();
     off[64] ^= 1;
     let [own_id, off_id] = [own, off].map(|key| KeyId::of(default_provider(), &key));
     let listed = [(own_id, own), (off_id, off)].map(|(id, key)| {
@@ -286,7 +286,7 @@ async fn a_client_that_restricts_its_algorithms_stores_no_other_key_and_takes_no
     let service = Service::new();
     service.keys.lock().unwrap().push(composite.clone());
     let url = service.listen().await;
-    let settings = |trust| Client::builder(url.clone()).trust(trust).signature_algorithms(accepted);
+    let settings = |trust: Trust| Client::builder(url.clone()).trust(trust).signature_algorithms(accepted);
     let by_use = settings(Trust::FirstUse(TrustStore::File(file.clone()))).build().unwrap();
     let agreed = by_use.session().await.unwrap().agreed.unwrap();
     assert_eq!(agreed.key_id, ground::key_id(&composite));
