@@ -6,7 +6,7 @@ use std::alloc::System;
 use std::sync::Arc;
 
 use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, InitRequest, KeyId, Read, RequestLine, SealedRequest, ServerRandoms,
     ShareKey, Suite, Terms, agree,
@@ -28,13 +28,14 @@ fn provider() -> &'static dyn AgreementProvider {
 }
 
 fn agreed() -> (ClientSession, Arc<Session>) {
-    let key = default_es256().generate().unwrap().1;
+    let key = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap().1;
     let key_id = KeyId::of(provider(), key.public());
     let offer = ClientOffer {
         suites: vec![Suite::P256],
         client_id: "web".into(),
         ttl_sec: None,
         pinned_key_ids: Vec::new(),
+        signature_algorithms: Vec::new(),
         credential: None,
     };
     let init = ClientInit::new(offer, ShareKey::generate(provider(), Suite::P256).unwrap(), None).unwrap();
@@ -52,8 +53,8 @@ fn agreed() -> (ClientSession, Arc<Session>) {
     let agreed = agree(provider(), &request, terms, None, &[9; 16], ServerRandoms::Draw, NOW_MS, &mut |_| ()).unwrap();
     let signature = key.sign(&agreed.message()).unwrap();
     let (body, session) = agreed.signed(provider(), signature).unwrap();
-    let public = default_es256().public(key.public()).unwrap();
-    (init.finish(provider(), Some(public.as_ref()), body.as_bytes()).unwrap(), Arc::new(session))
+    let public = default_identity_library().public(key.public()).unwrap();
+    (init.finish(provider(), Some(&public), body.as_bytes()).unwrap(), Arc::new(session))
 }
 
 /// Returns the number of allocator calls of `operation`.

@@ -7,7 +7,7 @@
 use std::sync::{Arc, OnceLock};
 
 use sealway_proto::crypto::agreement::AgreementProvider;
-use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, Es256Public};
+use sealway_proto::crypto::identity::{IdentityPublic, SchemePublic, SignatureAlgorithm};
 use sealway_proto::crypto::no_security::NoSecurity;
 use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, InitAnswer, InitProofs, InitRequest, InnerHeaders, KeyId, KeySet, Opening,
@@ -25,8 +25,8 @@ const FRAMES_MAX: usize = 8;
 
 struct AnySignature;
 
-impl Es256Public for AnySignature {
-    fn verify(&self, _: &[u8], _: &[u8; ES256_SIGNATURE_LEN]) -> bool {
+impl SchemePublic for AnySignature {
+    fn verify(&self, _: &[u8], _: &[u8]) -> bool {
         true
     }
 }
@@ -40,6 +40,7 @@ fn party() -> &'static (ClientSession, Arc<Session>) {
             client_id: CLIENT_ID.into(),
             ttl_sec: None,
             pinned_key_ids: Vec::new(),
+            signature_algorithms: Vec::new(),
             credential: None,
         };
         let share = ShareKey::generate(provider, Suite::P256).expect("a share");
@@ -57,8 +58,9 @@ fn party() -> &'static (ClientSession, Arc<Session>) {
             credential: None,
         };
         let agreed = agree(provider, &request, terms, None, &[3; 16], ServerRandoms::Draw, NOW_MS, &mut no_laps);
-        let (answer, session) = agreed.expect("agreed").signed(provider, [0; 64]).expect("signed");
-        let client = init.finish(provider, Some(&AnySignature), answer.as_bytes());
+        let (answer, session) = agreed.expect("agreed").signed(provider, vec![0; 64]).expect("signed");
+        let key = IdentityPublic::from_parts(SignatureAlgorithm::Es256, vec![Box::new(AnySignature)]);
+        let client = init.finish(provider, Some(&key), answer.as_bytes());
         (client.expect("an honest answer is taken"), Arc::new(session))
     })
 }

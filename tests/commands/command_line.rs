@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_testkit::daemon::clear_environment;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
@@ -223,8 +224,8 @@ fn a_call_on_wire_3_names_the_services_key_and_pins_it() {
     assert!(std::fs::read_to_string(&out).unwrap().contains("SUCCESS"));
 
     // The file now has another key, so the known service counts as another one, and nothing is sent.
-    let public = sealway_proto::crypto::es256::default_es256().generate().unwrap().1;
-    let other = sealway_client::Pin::Key(Box::new(*public.public())).key_id();
+    let public = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap().1;
+    let other = sealway_client::Pin::Key(public.public().into()).key_id();
     let origin = line.split(' ').next().unwrap();
     let forged = format!("{origin} {other}:{}\n", sealway_proto::wire::base64::encode(public.public()));
     std::fs::write(&known, forged).unwrap();

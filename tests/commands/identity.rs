@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use sealway_client::broker::{Client, Options};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::default_identity_library;
 use sealway_proto::session::native::KeySet;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_sessions::identity::{BrokerAccess, Identity, SignError};
@@ -174,7 +174,7 @@ fn a_root_signs_a_set_that_was_carried_to_it_and_the_service_takes_it_in_and_pub
     let server = start(&service.path(), "identity: { key_file: a.identity }").unwrap();
     let published = key_set(&server);
     let root: [u8; 65] = sealway_proto::wire::base64::decode_array(&public).unwrap();
-    assert_eq!(published.verify(default_provider(), default_es256(), &root, now_ms(), 0), Ok(()));
+    assert_eq!(published.verify(default_provider(), default_identity_library(), &root, now_ms(), 0), Ok(()));
     assert_eq!(ids(&published), std::slice::from_ref(&first));
     std::fs::write(vault.path().join("published.json"), published.encode()).unwrap();
     assert!(says(&["verify", &vault.file("published.json"), "--root-key", &public]).contains("expires"));
@@ -260,10 +260,11 @@ fn a_key_in_the_broker_signs_and_once_it_was_rotated_there_nothing_wrong_is_sign
     block_on(async {
         let access = BrokerAccess::new(broker.socket(), "Identity".into(), None);
         let path = service.path().join("a.identity");
-        let identity = Identity::load(default_provider(), default_es256(), &path, Some(access), now_ms()).unwrap();
-        let signer = identity.signer_for(now_ms(), &[]).unwrap();
+        let identity =
+            Identity::load(default_provider(), default_identity_library(), &path, Some(access), now_ms()).unwrap();
+        let signer = identity.signer_for(now_ms(), |_| true).unwrap();
         let signature = signer.sign(now_ms(), b"message").await.unwrap();
-        assert!(default_es256().public(&signer.key().public_key).unwrap().verify(b"message", &signature));
+        assert!(default_identity_library().public(&signer.key().public_key).unwrap().verify(b"message", &signature));
         client.rotate_key("identity-1", &[]).await.unwrap();
         match signer.sign(now_ms(), b"message").await {
             Err(SignError::Unavailable(what)) => assert!(what.contains("was the key rotated there?"), "{what}"),

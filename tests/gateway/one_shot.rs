@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sealway_client::{Body, Client, Error, OneShot, OneShotTrust};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::one_shot::{ClientPsk, KeyConfig, KeyDocument, OneShotCall, seal};
 use sealway_proto::session::native::{InnerHeaders, RequestLine};
 use sealway_proto::wire::base64;
@@ -411,7 +411,7 @@ fn the_command_line_calls_once_with_a_pin_or_a_root() {
     let (done, [answer, errors]) = call(&known);
     assert!(done && answer == "1", "{errors}");
     // A root that did not sign the document, and no pin at all.
-    let root = default_es256().generate().unwrap().1;
+    let root = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap().1;
     let (done, [_, errors]) = call(&["POST", &url("/pay"), "--once", "--root", &base64::encode(root.public())]);
     assert!(!done && errors.contains("the key document of"), "{errors}");
     let (done, [_, errors]) = call(&["POST", &url("/pay"), "--once"]);

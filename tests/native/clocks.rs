@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::{KeySet, Problem, Suite};
 use sealway_proto::wire::base64;
 use sealway_sessions::identity::KeyFile;
@@ -36,7 +36,8 @@ impl ClockedServer {
         let (now, day) = (now_ms(), DAY_MS.unsigned_abs());
         let mut keys = KeyFile::default();
         let (from, to) = (now - 5 * day, now + 5 * day);
-        keys.generate(default_provider(), default_es256(), from, to, from).unwrap();
+        keys.generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, from, to, from)
+            .unwrap();
         keys.create(&folder.path().join("identity.keys")).unwrap();
         let clock = folder.path().join("clock");
         write(&clock, ahead_ms);

@@ -3,6 +3,7 @@
 //! nextest is the runner: each test has a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+mod algorithms;
 mod bodies;
 mod clocks;
 mod ground;

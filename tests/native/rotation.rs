@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::{KeyId, KeySet, Problem, Suite};
 use sealway_sessions::identity::KeyFile;
 use sealway_testkit::fleet::is_full;
@@ -35,7 +35,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// Adds keys to the file, as `sealway identity generate --not-before … --not-after …` does.
 fn add_keys(file: &Path, from_ms: u64, keys: std::ops::Range<u64>) -> Vec<KeyId> {
     let mut held = match file.exists() {
-        true => KeyFile::read(default_provider(), default_es256(), file).unwrap(),
+        true => KeyFile::read(default_provider(), default_identity_library(), file).unwrap(),
         false => KeyFile::default(),
     };
     let ids = keys
@@ -43,7 +43,15 @@ fn add_keys(file: &Path, from_ms: u64, keys: std::ops::Range<u64>) -> Vec<KeyId>
             let begins = from_ms + key * EACH_MS;
             // The last of the first keys stays until all servers know the others, and the last of all stays.
             let lasts = if key + 1 == FIRST || key == ROTATIONS { HOUR_MS } else { EACH_MS + OVERLAP_MS };
-            held.generate(default_provider(), default_es256(), begins, begins + lasts, from_ms).unwrap()
+            held.generate(
+                default_provider(),
+                default_identity_library(),
+                SignatureAlgorithm::Es256,
+                begins,
+                begins + lasts,
+                from_ms,
+            )
+            .unwrap()
         })
         .collect();
     match file.exists() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::wire::base64;
 use sealway_sessions::identity::KeyFile;
 use sealway_testkit::native_client::key_set;
@@ -40,7 +40,15 @@ impl Ground {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (now, mut keys) = (now_ms(), KeyFile::default());
-        keys.generate(default_provider(), default_es256(), now - 1000, now + 86_400_000, now).unwrap();
+        keys.generate(
+            default_provider(),
+            default_identity_library(),
+            SignatureAlgorithm::Es256,
+            now - 1000,
+            now + 86_400_000,
+            now,
+        )
+        .unwrap();
         keys.create(&folder.path().join("identity.keys")).unwrap();
         write_private(&folder.path().join("authority.secret"), SECRET);
         let server = Launch::new(BINARY, CONFIG).folder(folder.path()).start().unwrap();

@@ -159,13 +159,13 @@ fn refused(lane: &Lane<'_>, pending: &PendingAnswer<'_>, what: &str, answer: &An
 }
 
 fn answers(lane: &mut Lane<'_>) {
-    for suite in Suite::ALL {
+    for suite in Suite::DEFAULT {
         let agreed = lane.agree(suite);
         let ((pending, answer), (_, other)) = (framed(lane, &agreed), framed(lane, &agreed));
         for (what, body) in changes(&answer.body, &other.body) {
             refused(lane, &pending, &what, &Answer { body, ..answer.clone() });
         }
-        for _ in 0..CUTS / Suite::ALL.len() + 1 {
+        for _ in 0..CUTS / Suite::DEFAULT.len() + 1 {
             let body = answer.body[..place(answer.body.len())].to_vec();
             refused(lane, &pending, "cut anywhere", &Answer { body, ..answer.clone() });
         }

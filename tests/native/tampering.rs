@@ -2,7 +2,7 @@
 //! the right end and for the right reason, and so is an attacker that plays the service. `spec/session-3.md#init`.
 
 use sealway_proto::crypto::agreement::default_agreement_provider;
-use sealway_proto::crypto::es256::{Es256Key, default_es256};
+use sealway_proto::crypto::identity::{IdentityPair, SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::Auth;
 use sealway_proto::session::native::{InitRequest, KeyId, ServerRandoms, ShareKey, Suite, Terms, agree};
 use sealway_proto::wire::base64;
@@ -68,7 +68,7 @@ fn with_answer(change: Change) -> impl FnOnce(Answer) -> Answer + Send {
 
 fn members_of_inits(lane: &mut Lane<'_>) {
     let p256 = || json!([Suite::P256.name()]);
-    for suite in Suite::ALL {
+    for suite in Suite::DEFAULT {
         let unlike = if suite == Suite::P256 { Suite::X25519MlKem768 } else { Suite::P256 };
         let in_request: Vec<(&str, Change, &str)> = vec![
             ("share", set("share", share_of(suite)), "SignatureInvalid"),
@@ -186,7 +186,7 @@ fn lists_forged_for_a_client_that_falls_back(lane: &mut Lane<'_>) {
 
 /// Swaps, replays and reflects whole messages of inits.
 fn whole_inits(lane: &mut Lane<'_>) {
-    for suite in Suite::ALL {
+    for suite in Suite::DEFAULT {
         let kept = {
             let (_, request) = init(offer(suite, &[]));
             lane.link.send(&request).unwrap()
@@ -256,7 +256,7 @@ fn a_changed_agreement_is_rejected_by_the_right_end_for_the_right_reason() {
 }
 
 /// An attacker that plays the service to the client, with a key of its own.
-fn plays_the_service(request: &Request, claimed: KeyId, key: &dyn Es256Key, signature: Option<[u8; 64]>) -> Answer {
+fn plays_the_service(request: &Request, claimed: KeyId, key: &IdentityPair, signature: Option<Vec<u8>>) -> Answer {
     let request = InitRequest::parse(request.body_bytes()).unwrap();
     let terms = Terms {
         suites: Suite::ALL.to_vec(),
@@ -280,31 +280,31 @@ fn plays_the_service(request: &Request, claimed: KeyId, key: &dyn Es256Key, sign
 fn the_signature_keeps_out_one_in_the_middle_with_a_key_of_its_own() {
     let ground = Ground::start(BINARY);
     let mut lane = ground.lane();
-    let own = default_es256().generate().unwrap().1;
+    let own = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap().1;
     let own_id = KeyId::of(default_agreement_provider(), own.public());
     let service_id = ground.trusted.keys[0].key_id;
-    for suite in Suite::ALL {
+    for suite in Suite::DEFAULT {
         // The service's signature for the attacker, which connected as a client of its own.
         let real = lane.link.send(&init(offer(suite, &[])).1).unwrap().json();
-        let signature = base64::decode_array(real["signature"].as_str().unwrap()).unwrap();
+        let signature = base64::decode(real["signature"].as_str().unwrap().as_bytes()).unwrap();
         for (claimed, signature, how) in [
             (own_id, None, "KeyUntrusted"),
             (service_id, None, "SignatureInvalid"),
             (service_id, Some(signature), "SignatureInvalid"),
         ] {
             let (init, request) = init(offer(suite, &[]));
-            let played = plays_the_service(&request, claimed, own.as_ref(), signature);
+            let played = plays_the_service(&request, claimed, &own, signature);
             let ended = finish(init, &ground.trusted, &played).err().unwrap();
             ground.refused("one in the middle", suite, &format!("{ended:?}"), &[how]);
         }
         // A client that trusts the attacker's key completes the session: the signature keeps the attacker out, not a mistake of
         // the test.
         let (init, request) = init(offer(suite, &[]));
-        let played = plays_the_service(&request, own_id, own.as_ref(), None);
+        let played = plays_the_service(&request, own_id, &own, None);
         assert!(
             init.finish(
                 default_agreement_provider(),
-                Some(default_es256().public(own.public()).unwrap().as_ref()),
+                Some(&default_identity_library().public(own.public()).unwrap()),
                 &played.body
             )
             .is_ok()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::relay::Claims;
 use sealway_proto::wire::Wire;
 use sealway_sessions::identity::KeyFile;
@@ -110,7 +110,15 @@ pub(crate) const FAULTS: &[Fault] = &[
         begin: |services, _, _| {
             let (file, now_ms) = (services.path("shared/keys.identity"), now_ms());
             let mut keys = KeyFile::default();
-            keys.generate(default_provider(), default_es256(), now_ms, now_ms + 2 * DAY_MS, now_ms).unwrap();
+            keys.generate(
+                default_provider(),
+                default_identity_library(),
+                SignatureAlgorithm::Es256,
+                now_ms,
+                now_ms + 2 * DAY_MS,
+                now_ms,
+            )
+            .unwrap();
             std::fs::remove_file(&file).unwrap();
             keys.create(&file).unwrap();
         },

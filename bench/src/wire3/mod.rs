@@ -12,7 +12,7 @@ mod timing;
 use std::sync::Arc;
 
 use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
-use sealway_proto::crypto::es256::{Es256Key, default_es256};
+use sealway_proto::crypto::identity::{IdentityPair, SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, FrameSealer, InitRequest, InnerHeaders, KeyId, ServerRandoms, ShareKey,
     Suite, Terms, agree,
@@ -105,13 +105,13 @@ fn compare<const N: usize>(count: usize, mut operations: [&mut dyn FnMut(); N]) 
 
 /// A service with an identity key.
 struct Service {
-    key: Box<dyn Es256Key>,
+    key: IdentityPair,
     key_id: KeyId,
 }
 
 impl Service {
-    fn new() -> Self {
-        let key = default_es256().generate().unwrap().1;
+    fn new(algorithm: SignatureAlgorithm) -> Self {
+        let key = default_identity_library().generate(algorithm).unwrap().1;
         let key_id = KeyId::of(provider(), key.public());
         Service { key, key_id }
     }
@@ -137,21 +137,27 @@ impl Service {
 }
 
 fn client_init(suite: Suite) -> ClientInit {
+    client_init_of(suite, None)
+}
+
+/// Begins an init of a client that pins the key of a service, or none.
+fn client_init_of(suite: Suite, pinned: Option<&Service>) -> ClientInit {
     let offer = ClientOffer {
         suites: vec![suite],
         client_id: "bench".into(),
         ttl_sec: None,
-        pinned_key_ids: Vec::new(),
+        pinned_key_ids: pinned.iter().map(|service| service.key_id).collect(),
+        signature_algorithms: Vec::new(),
         credential: None,
     };
     ClientInit::new(offer, ShareKey::generate(provider(), suite).unwrap(), None).unwrap()
 }
 
 fn agreed() -> (ClientSession, Arc<Session>) {
-    let (service, init) = (Service::new(), client_init(Suite::X25519MlKem768));
+    let (service, init) = (Service::new(SignatureAlgorithm::Es256), client_init(Suite::X25519MlKem768));
     let (answer, session) = service.answer(init.body().as_bytes());
-    let key = default_es256().public(service.key.public()).unwrap();
-    (init.finish(provider(), Some(key.as_ref()), answer.as_bytes()).unwrap(), Arc::new(session))
+    let key = default_identity_library().public(service.key.public()).unwrap();
+    (init.finish(provider(), Some(&key), answer.as_bytes()).unwrap(), Arc::new(session))
 }
 
 /// Returns the inner headers of a typical call to a service.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::crypto::aws_lc::AwsLc;
-use sealway_proto::crypto::es256::Es256;
+use sealway_proto::crypto::identity::{IdentityLibrary, SignatureAlgorithm};
 use sealway_proto::crypto::ring::Ring;
 use sealway_proto::crypto::rust_crypto::RustCrypto;
 use sealway_proto::crypto::{AeadKey, MacKey};
@@ -31,13 +31,13 @@ const LENGTHS: [(&str, usize, usize); 3] = [("256 B", 256, 2000), ("1 KiB", 1024
 #[derive(Clone, Copy)]
 struct ProviderSet {
     agreement: &'static dyn AgreementProvider,
-    es256: &'static dyn Es256,
+    library: &'static dyn IdentityLibrary,
 }
 
 const PROVIDER_SETS: [ProviderSet; 3] = [
-    ProviderSet { agreement: &AwsLc, es256: &AwsLc },
-    ProviderSet { agreement: &Ring, es256: &Ring },
-    ProviderSet { agreement: &RustCrypto, es256: &RustCrypto },
+    ProviderSet { agreement: &AwsLc, library: &AwsLc },
+    ProviderSet { agreement: &Ring, library: &Ring },
+    ProviderSet { agreement: &RustCrypto, library: &RustCrypto },
 ];
 
 pub(super) fn run() -> anyhow::Result<()> {
@@ -73,6 +73,7 @@ fn client_init(built: ProviderSet) -> anyhow::Result<ClientInit> {
         client_id: "bench".into(),
         ttl_sec: None,
         pinned_key_ids: Vec::new(),
+        signature_algorithms: Vec::new(),
         credential: None,
     };
     Ok(ClientInit::new(offer, ShareKey::generate(built.agreement, Suite::P256)?, None)?)
@@ -92,16 +93,16 @@ fn terms(key_id: KeyId) -> Terms<'static> {
 }
 
 fn agreed(built: ProviderSet) -> anyhow::Result<(ClientSession, Arc<Session>)> {
-    let ProviderSet { agreement, es256 } = built;
-    let (_, key) = es256.generate()?;
+    let ProviderSet { agreement, library } = built;
+    let (_, key) = library.generate(SignatureAlgorithm::Es256)?;
     let init = client_init(built)?;
     let request = InitRequest::parse(init.body().as_bytes())?;
     let terms = terms(KeyId::of(agreement, key.public()));
     let agreed = agree(agreement, &request, terms, None, &[9; 16], ServerRandoms::Draw, NOW, &mut |_| ())?;
     let signature = key.sign(&agreed.message())?;
     let (answer, session) = agreed.signed(agreement, signature)?;
-    let public = es256.public(key.public())?;
-    Ok((init.finish(agreement, Some(public.as_ref()), answer.as_bytes())?, Arc::new(session)))
+    let public = library.public(key.public())?;
+    Ok((init.finish(agreement, Some(&public), answer.as_bytes())?, Arc::new(session)))
 }
 
 /// Derives a message key for a context of typical length.
@@ -181,8 +182,8 @@ fn open(
 }
 
 fn init(built: ProviderSet) -> anyhow::Result<(f64, f64)> {
-    let ProviderSet { agreement, es256 } = built;
-    let (_, key) = es256.generate()?;
+    let ProviderSet { agreement, library } = built;
+    let (_, key) = library.generate(SignatureAlgorithm::Es256)?;
     let key_id = KeyId::of(agreement, key.public());
     let body = client_init(built)?.body();
     let peer = *agreement.p256_generate()?.public();

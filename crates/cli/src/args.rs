@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 #[cfg(feature = "sessions")]
 pub(crate) use sessions::{
     Call, CallMle, ConfigAction, ConfigFile, Demo, Family, Inspect, KekAction, Serve, Standalone,
+    parse_signature_algorithm,
 };
 
 /// Seals requests and answers between a client and a service, over any path in between.

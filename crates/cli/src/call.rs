@@ -23,7 +23,7 @@ use sealway_runtime::output::{out, tell};
 /// Largest body read from a file or standard input, in bytes.
 const DATA_LEN_MAX: u64 = 64 * 1024 * 1024;
 /// Largest file of a root's public key, in bytes.
-const ROOT_LEN_MAX: u64 = 1024;
+const ROOT_LEN_MAX: u64 = 8 * 1024;
 
 /// Makes the call: prints the opened answer on standard output, and requested details on standard error.
 pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
@@ -55,6 +55,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     if !args.suites.is_empty() {
         settings = settings.suites(args.suites.clone());
     }
+    settings = settings.signature_algorithms(args.signature_algorithms.clone());
     if let Some(file) = &args.key_log {
         settings = settings.key_log(file.clone());
     }
@@ -220,6 +221,7 @@ fn refuse_new(args: &Call) -> anyhow::Result<()> {
         ("--pin", !args.pins.is_empty()),
         ("--root", args.root.is_some()),
         ("--suite", !args.suites.is_empty()),
+        ("--signature-algorithm", !args.signature_algorithms.is_empty()),
         ("--key-log", args.key_log.is_some()),
     ] {
         if is_given {
@@ -238,7 +240,7 @@ fn trust(args: &Call) -> anyhow::Result<Trust> {
     if let Some(root) = &args.root {
         let key = root_key(root)?;
         let store = state_file("roots").map_or(TrustStore::Memory, TrustStore::File);
-        return Ok(Trust::Root { key: Box::new(key), store });
+        return Ok(Trust::Root { key, store });
     }
     Ok(Trust::FirstUse(TrustStore::File(trust_file(args.trust_file.clone())?)))
 }

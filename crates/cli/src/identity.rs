@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::{Clock, SystemClock, iso8601};
@@ -13,6 +13,8 @@ use sealway_sessions::identity::{
 };
 
 use sealway_runtime::output::out;
+
+use crate::args::parse_signature_algorithm;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum IdentityAction {
@@ -40,6 +42,9 @@ pub(crate) enum IdentityAction {
     Root {
         /// The root's file, new
         file: PathBuf,
+        /// Signature algorithm, as of generate --alg
+        #[arg(long, value_name = "ALG", default_value = "ES256", value_parser = parse_signature_algorithm)]
+        alg: SignatureAlgorithm,
     },
     /// Print the public key set of a key file, to be carried to the root
     Set {
@@ -81,6 +86,9 @@ pub(crate) enum IdentityAction {
 pub(crate) struct Generate {
     /// The key file; it is made if it is not there
     file: PathBuf,
+    /// Signature algorithm: ES256, ES384, ML-DSA-65, ML-DSA-87, ES256+ML-DSA-65 or ES384+ML-DSA-87
+    #[arg(long, value_name = "ALG", default_value = "ES256", value_parser = parse_signature_algorithm, conflicts_with = "broker_key")]
+    alg: SignatureAlgorithm,
     /// From when on it signs, as of retire --at
     #[arg(long, value_name = "TIME", default_value = "now")]
     not_before: String,
@@ -104,8 +112,8 @@ pub(crate) async fn run(action: IdentityAction) -> anyhow::Result<()> {
         IdentityAction::Generate(asked) => generate(asked, now_ms).await,
         IdentityAction::List { file } => list(&file, now_ms),
         IdentityAction::Retire { file, key_id, at, force } => retire(&file, &key_id, &at, force, now_ms),
-        IdentityAction::Root { file } => {
-            let root = Root::generate(default_provider(), default_es256(), &file)?;
+        IdentityAction::Root { file, alg } => {
+            let root = Root::generate(default_provider(), default_identity_library(), alg, &file)?;
             writeln!(out(), "root_key_id      {}", root.id(default_provider()))?;
             writeln!(out(), "root_public_key  {}", base64::encode(root.public()))?;
             writeln!(out(), "Clients pin the public half. Keep {} away from every service.", file.display())?;
@@ -127,7 +135,7 @@ pub(crate) async fn run(action: IdentityAction) -> anyhow::Result<()> {
 }
 
 fn read(file: &Path) -> anyhow::Result<KeyFile> {
-    Ok(KeyFile::read(default_provider(), default_es256(), file)?)
+    Ok(KeyFile::read(default_provider(), default_identity_library(), file)?)
 }
 
 async fn generate(asked: Generate, now_ms: u64) -> anyhow::Result<()> {
@@ -143,10 +151,17 @@ async fn generate(asked: Generate, now_ms: u64) -> anyhow::Result<()> {
     let made = match (asked.broker_key, asked.socket) {
         (Some(name), Some(socket)) => {
             let public = BrokerAccess::new(socket, String::new(), None).public_key(&name).await?;
-            let key = IdentityKey::new(default_provider(), public, not_before_ms, not_after_ms);
+            let key = IdentityKey::new(default_provider(), &public, not_before_ms, not_after_ms)?;
             file.add_broker_key(key, name, now_ms)
         }
-        _ => file.generate(default_provider(), default_es256(), not_before_ms, not_after_ms, now_ms),
+        _ => file.generate(
+            default_provider(),
+            default_identity_library(),
+            asked.alg,
+            not_before_ms,
+            not_after_ms,
+            now_ms,
+        ),
     };
     let id = made.context(path.display().to_string())?;
     if is_new {
@@ -169,7 +184,9 @@ fn list(path: &Path, now_ms: u64) -> anyhow::Result<()> {
         };
         let (from, to) = (iso8601(key.not_before_ms), iso8601(key.not_after_ms));
         let place = broker_key.map(|name| format!("  in the broker: {name}")).unwrap_or_default();
-        writeln!(out(), "{}  {condition:<8}  {from}  {to}{place}", key.key_id)?;
+        // ES256 keys are shown as before there were others.
+        let alg = if &*key.alg == SignatureAlgorithm::Es256.name() { String::new() } else { format!("  {}", key.alg) };
+        writeln!(out(), "{}  {condition:<8}  {from}  {to}{alg}{place}", key.key_id)?;
     }
     if let Some(set) = file.signed_set() {
         tell_set(set, now_ms)?;
@@ -206,8 +223,8 @@ fn retire(path: &Path, key_id: &str, at: &str, force: bool, now_ms: u64) -> anyh
 
 fn sign(path: &Path, root: &Path, expires_in: &str, now_ms: u64) -> anyhow::Result<()> {
     let expires_in_ms = parse_span(expires_in).map_err(|what| anyhow!("--expires-in: {what}"))?;
-    let root = Root::read(default_es256(), root)?;
-    let document = Document::read(default_provider(), default_es256(), path)?;
+    let root = Root::read(default_identity_library(), root)?;
+    let document = Document::read(default_provider(), default_identity_library(), path)?;
     let set = document.sign(default_provider(), &root, path, now_ms, now_ms.saturating_add(expires_in_ms))?;
     for key in &set.keys {
         writeln!(out(), "{}  {}  {}", key.key_id, iso8601(key.not_before_ms), iso8601(key.not_after_ms))?;
@@ -216,21 +233,21 @@ fn sign(path: &Path, root: &Path, expires_in: &str, now_ms: u64) -> anyhow::Resu
 }
 
 fn import(path: &Path, set: &Path, root_key: &str, now_ms: u64) -> anyhow::Result<()> {
-    let root = parse_root_public(default_es256(), root_key).context("--root-key")?;
-    let signed = Document::read(default_provider(), default_es256(), set)?.into_set();
+    let root = parse_root_public(default_identity_library(), root_key).context("--root-key")?;
+    let signed = Document::read(default_provider(), default_identity_library(), set)?.into_set();
     let signed = signed.with_context(|| format!("{}: it holds no key set", set.display()))?;
     let mut file = read(path)?;
-    let taken = file.take_signed(default_provider(), default_es256(), signed, &root, now_ms);
+    let taken = file.take_signed(default_provider(), default_identity_library(), signed, &root, now_ms);
     taken.context(set.display().to_string())?;
     file.replace(path)?;
     list(path, now_ms)
 }
 
 fn verify(path: &Path, root_key: &str, now_ms: u64) -> anyhow::Result<()> {
-    let root = parse_root_public(default_es256(), root_key).context("--root-key")?;
-    let set = Document::read(default_provider(), default_es256(), path)?.into_set();
+    let root = parse_root_public(default_identity_library(), root_key).context("--root-key")?;
+    let set = Document::read(default_provider(), default_identity_library(), path)?.into_set();
     let set = set.with_context(|| format!("{}: no root signed its keys", path.display()))?;
-    let verified = set.verify(default_provider(), default_es256(), &root, now_ms, 0);
+    let verified = set.verify(default_provider(), default_identity_library(), &root, now_ms, 0);
     verified.map_err(|err| anyhow!("{}: {err}", path.display()))?;
     for key in &set.keys {
         writeln!(out(), "{}  {}  {}", key.key_id, iso8601(key.not_before_ms), iso8601(key.not_after_ms))?;

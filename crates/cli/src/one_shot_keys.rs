@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use sealway_gateway::one_shot::{Condition, Form, Key, KeyFile, Lifetime, Purpose, issue_psk, parse_kem};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::default_identity_library;
 use sealway_proto::hpke::Kem;
 use sealway_runtime::clock::{Clock, SystemClock, iso8601};
 use sealway_runtime::output::{out, tell};
@@ -280,7 +280,7 @@ fn retire(file: &Path, name: &str, times: (u64, u64), now_ms: u64, force: bool) 
 
 fn sign(file: &Path, root: &Path, expires_in: &str, now_ms: u64) -> anyhow::Result<()> {
     let expires_in_ms = parse_span(expires_in).map_err(|what| anyhow!("--expires-in: {what}"))?;
-    let root = Root::read(default_es256(), root)?;
+    let root = Root::read(default_identity_library(), root)?;
     let mut keys = read(file)?;
     let signed = keys.sign(default_provider(), &root, now_ms, now_ms.saturating_add(expires_in_ms));
     signed.with_context(|| file.display().to_string())?;

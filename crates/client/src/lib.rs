@@ -36,6 +36,6 @@ pub use {
     call::{Body, Builder, Client, Offer, SessionInfo, Timings, Trace},
     error::{Error, ErrorKind, Stage},
     message::Message,
-    native::{DpopKey, KeyId, Pin, SUITES_DEFAULT, Suite, Trust, TrustStore},
+    native::{DpopKey, KeyId, Pin, SUITES_DEFAULT, SignatureAlgorithm, Suite, Trust, TrustStore},
     sealway_proto::wire::Wire,
 };

@@ -14,6 +14,8 @@ pub const CLIENT_ID_LEN_MAX: usize = 256;
 pub const PATH_LEN_MAX: usize = 8 * 1024;
 /// An uncompressed P-256 point: `0x04 || X || Y`.
 pub const P256_PUBLIC_LEN: usize = 65;
+/// An uncompressed P-384 point: `0x04 || X || Y`.
+pub const P384_PUBLIC_LEN: usize = 97;
 /// An AES-256-GCM initialisation vector, in bytes.
 pub const IV_LEN: usize = 12;
 /// An AES-256-GCM tag, in bytes.
@@ -36,8 +38,12 @@ pub const SEALED_BODY_MAX_DEFAULT: usize = 1024 * 1024;
 pub const INIT_V3_BODY_MAX: usize = 16 * 1024;
 /// Most suites that an init names.
 pub const SUITES_MAX: usize = 8;
-/// Longest name of a suite.
+/// Most signature algorithms that an init names.
+pub const SIGNATURE_ALGORITHMS_MAX: usize = 8;
+/// Longest name of a suite or a signature algorithm.
 pub const SUITE_NAME_LEN_MAX: usize = 32;
+/// Longest signature of an init's answer and of a root, and longest public key of a set, in bytes.
+pub const SIGNATURE_LEN_MAX: usize = 8 * 1024;
 /// Longest proof of an init.
 pub const PROOF_LEN_MAX: usize = 8 * 1024;
 /// Most key ids that an init pins.

@@ -6,7 +6,7 @@ mod desk;
 use std::sync::Arc;
 
 use desk::{Call, Desk};
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::KeySet;
 use sealway_sessions::Policy;
 use sealway_sessions::endpoint::KEY_SET_PATH;
@@ -24,7 +24,7 @@ async fn without_identity_keys_the_set_is_not_found_and_a_problem_says_why() {
 
 #[tokio::test]
 async fn the_key_set_is_what_a_client_can_read_and_is_asked_for_by_get_alone() {
-    let identity = Identity::in_memory(provider(), default_es256(), START_MS).unwrap();
+    let identity = Identity::in_memory(provider(), default_identity_library(), START_MS).unwrap();
     let live = identity.live_at(START_MS);
     let desk = Desk::new(Policy { identity: Some(Arc::new(identity)), ..Policy::default() });
     let answer = desk.send(Call::get(KEY_SET_PATH)).await;
@@ -41,22 +41,25 @@ async fn the_key_set_is_what_a_client_can_read_and_is_asked_for_by_get_alone() {
 #[tokio::test]
 async fn maintenance_takes_on_a_rotation_and_the_set_stays_one_that_the_root_signed() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, es256) = (folder.path().join("a.identity"), default_es256());
-    let root = Root::generate(provider(), es256, &folder.path().join("root")).unwrap();
+    let (path, library) = (folder.path().join("a.identity"), default_identity_library());
+    let root = Root::generate(provider(), library, SignatureAlgorithm::Es256, &folder.path().join("root")).unwrap();
     let mut file = KeyFile::default();
-    let first = file.generate(provider(), es256, START_MS, START_MS + 10_000, START_MS).unwrap();
+    let first =
+        file.generate(provider(), library, SignatureAlgorithm::Es256, START_MS, START_MS + 10_000, START_MS).unwrap();
     file.sign(provider(), &root, START_MS, START_MS + 100_000).unwrap();
     file.create(&path).unwrap();
-    let identity = Arc::new(Identity::load(provider(), es256, &path, None, START_MS).unwrap());
+    let identity = Arc::new(Identity::load(provider(), library, &path, None, START_MS).unwrap());
     let desk = Desk::new(Policy { identity: Some(identity.clone()), ..Policy::default() });
     let set = async || {
         let answer = desk.send(Call::get(KEY_SET_PATH)).await;
         let set = KeySet::parse(provider(), answer.body.as_bytes()).unwrap();
-        assert_eq!(set.verify(provider(), es256, root.public(), START_MS, 0), Ok(()));
+        assert_eq!(set.verify(provider(), library, root.public(), START_MS, 0), Ok(()));
         set
     };
     let before = set().await;
-    let second = file.generate(provider(), es256, START_MS + 5000, START_MS + 90_000, START_MS).unwrap();
+    let second = file
+        .generate(provider(), library, SignatureAlgorithm::Es256, START_MS + 5000, START_MS + 90_000, START_MS)
+        .unwrap();
     file.sign(provider(), &root, START_MS, START_MS + 100_000).unwrap();
     file.replace(&path).unwrap();
     assert_eq!(set().await, before);

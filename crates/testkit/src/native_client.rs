@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::default_agreement_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::default_identity_library;
 use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, FrameOpener, InnerHeaders, KeyId, KeySet, PendingAnswer, Problem, Read,
     RequestLine, SealedCall, ShareKey, Suite,
@@ -83,6 +83,7 @@ pub fn offer(suite: Suite, pinned: &[KeyId]) -> ClientOffer {
         client_id: CLIENT_ID.into(),
         ttl_sec: Some(600),
         pinned_key_ids: pinned.to_vec(),
+        signature_algorithms: Vec::new(),
         credential: None,
     }
 }
@@ -105,10 +106,10 @@ pub fn finish(init: ClientInit, trusted: &KeySet, answer: &Answer) -> Result<Cli
     }
     let claimed = init.claimed(&answer.body)?;
     let key = match trusted.get(&claimed.key_id) {
-        Some(key) => Some(default_es256().public(&key.public_key)?),
+        Some(key) => Some(default_identity_library().public(&key.public_key)?),
         None => None,
     };
-    init.finish(default_agreement_provider(), key.as_deref(), &answer.body)
+    init.finish(default_agreement_provider(), key.as_ref(), &answer.body)
 }
 
 /// Fetches the key set of the service.

@@ -103,18 +103,22 @@ scenario_part!(
 );
 scenario_part!(
     /// A client's private keys; those that the suite does not have are empty.
-    ClientKeys { p256_scalar_hex: Hex, x25519_hex: Hex, kem_private_hex: Hex }
+    ClientKeys {
+        p256_scalar_hex: Hex, x25519_hex: Hex, kem_private_hex: Hex, p384_scalar_hex: Option<Hex>, kem_seed_hex: Option<Hex>,
+    }
 );
 scenario_part!(
-    /// An identity key and its lifetime.
-    Identity { scalar_hex: Hex, not_before_ms: u64, not_after_ms: u64 }
+    /// An identity key and its lifetime. Its algorithm is ES256 if none is named; otherwise its public key is there.
+    Identity {
+        scalar_hex: Hex, alg: Option<String>, seed_hex: Option<Hex>, public_hex: Option<Hex>, not_before_ms: u64, not_after_ms: u64,
+    }
 );
 scenario_part!(
     /// The keys, decisions and random values of a server; keys that the suite does not have are empty.
     ServerKeys {
         suites: Vec<String>, identities: Vec<Identity>, session_id_random_hex: Hex, expires_in_sec: u32, auth: String,
         subject: Option<String>, tenant: Option<String>, p256_scalar_hex: Hex, x25519_hex: Hex,
-        kem_ciphertext_hex: Hex, kem_secret_hex: Hex,
+        kem_ciphertext_hex: Hex, kem_secret_hex: Hex, p384_scalar_hex: Option<Hex>,
     }
 );
 scenario_part!(
@@ -208,12 +212,15 @@ scenario_part!(
     /// `key-set3`: a client that pins the root accepts a set.
     NativeKeySet {
         root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, issued_ms: u64,
-        keys: Vec<TakenKey>, signers: Vec<Signer>,
+        keys: Vec<TakenKey>, signers: Vec<Signer>, signature_algorithms: Option<Vec<String>>,
     }
 );
 scenario_part!(
     /// `key-set3-refused`: such a client rejects a set.
-    KeySet3Refused { root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, code: String }
+    KeySet3Refused {
+        root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, code: String,
+        signature_algorithms: Option<Vec<String>>,
+    }
 );
 scenario_part!(
     /// `native_problem`: whether a problem's claims are proven, and which calls are retried.

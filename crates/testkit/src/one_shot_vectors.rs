@@ -94,12 +94,15 @@ scenario_part!(
     /// `key-document4`: a client that pins the root accepts a document.
     OneShotDocument {
         root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, issued_ms: u64,
-        keys: Vec<ListedKey>, choices: Vec<Choice>,
+        keys: Vec<ListedKey>, choices: Vec<Choice>, signature_algorithms: Option<Vec<String>>,
     }
 );
 scenario_part!(
     /// `key-document4-refused`: such a client rejects a document.
-    OneShotDocumentRefused { root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, code: String }
+    OneShotDocumentRefused {
+        root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, code: String,
+        signature_algorithms: Option<Vec<String>>,
+    }
 );
 scenario_part!(
     /// `psk4`: a pre-shared key that comes of a master.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use sealway_client::{Body, Client, OneShot, OneShotTrust};
 use sealway_gateway::one_shot::{Form, Key, KeyFile, Lifetime, Purpose};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::hpke::Kem;
 use sealway_sessions::identity::Root;
 use sealway_testkit::fleet::is_full;
@@ -262,7 +262,8 @@ async fn call(client: &OneShot, request: http::request::Builder, body: &str) -> 
 async fn a_client_whose_key_was_retired_succeeds_by_one_retry_with_the_signed_document() {
     let fleet = Fleet::start(1, Store::Embedded);
     let (file, root_file) = (fleet.keys(), fleet.folder.path().join("root.key"));
-    let root = Root::generate(default_provider(), default_es256(), &root_file).unwrap();
+    let root =
+        Root::generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, &root_file).unwrap();
     let sign = || one_shot_keys(&["sign", &file, "--root", root_file.to_str().unwrap(), "--expires-in", "1d"]);
     let document = || {
         let answer = sealway_testkit::raw_http::Request::get("/.well-known/sealway-hpke-keys");
@@ -271,7 +272,7 @@ async fn a_client_whose_key_was_retired_succeeds_by_one_retry_with_the_signed_do
     sign();
     until("the document is signed", || document()["root_key_id"].is_string());
     let url = format!("http://{}", fleet.address(0));
-    let client = || Client::builder(&url).one_shot(OneShotTrust::Root(Box::new(*root.public()))).unwrap();
+    let client = || Client::builder(&url).one_shot(OneShotTrust::Root(root.public().into())).unwrap();
     let (reader, payer) = (client(), client());
     for client in [&reader, &payer] {
         assert_eq!(call(client, http::Request::post("/"), "before").await.as_deref(), Ok("before"));

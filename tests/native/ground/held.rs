@@ -84,10 +84,19 @@ admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
 }
 
 fn identity(folder: &Path) {
-    use sealway_proto::crypto::{default_provider, es256::default_es256};
+    use sealway_proto::crypto::default_provider;
+    use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
     let (now, day) = (sealway_testkit::wire_client::now_ms(), 86_400_000);
     let mut keys = sealway_sessions::identity::KeyFile::default();
-    keys.generate(default_provider(), default_es256(), now - day, now + day, now - day).unwrap();
+    keys.generate(
+        default_provider(),
+        default_identity_library(),
+        SignatureAlgorithm::Es256,
+        now - day,
+        now + day,
+        now - day,
+    )
+    .unwrap();
     keys.create(&folder.join("identity.keys")).unwrap();
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use sealway_client::Suite;
+use sealway_client::{SignatureAlgorithm, Suite};
 use sealway_proto::wire::Wire;
 
 #[derive(Debug, clap::Args)]
@@ -122,10 +122,15 @@ pub(crate) struct Call {
     /// [default: sealway/known_services in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "FILE", env = "SEALWAY_TRUST_FILE", hide_env = true)]
     pub(crate) trust_file: Option<PathBuf>,
-    /// Wire 3: offer this suite; repeatable, in order of preference: X25519MLKEM768, SecP256r1MLKEM768, P256
+    /// Wire 3: offer this suite; repeatable, in order of preference: X25519MLKEM768, SecP256r1MLKEM768, P256,
+    /// SecP384r1MLKEM1024, MLKEM1024
     /// [default: the first two]
     #[arg(long = "suite", value_name = "SUITE", value_parser = parse_suite)]
     pub(crate) suites: Vec<Suite>,
+    /// Wire 3: accept identity keys and roots of this signature algorithm; repeatable: ES256, ES384, ML-DSA-65, ML-DSA-87,
+    /// ES256+ML-DSA-65, ES384+ML-DSA-87 [default: ES256, and any of keys and a root that are pinned]
+    #[arg(long = "signature-algorithm", value_name = "ALG", value_parser = parse_signature_algorithm)]
+    pub(crate) signature_algorithms: Vec<SignatureAlgorithm>,
     /// Wire 3: write the session's secret to this file, for an inspector in development; takes SEALWAY_KEY_LOG_ALLOWED=1 too
     #[arg(long, value_name = "FILE")]
     pub(crate) key_log: Option<PathBuf>,
@@ -159,7 +164,7 @@ pub(crate) struct Call {
 pub(crate) struct CallOnce {
     /// Seal to a key of the service, without a session (wire 4). --pin names its kid, hpke:…, or has its key configuration in base64;
     /// --root is the root that signs the service's keys
-    #[arg(long, conflicts_with_all = ["wire", "trust_file", "suites", "key_log", "init", "ttl", "token_file", "profile"])]
+    #[arg(long, conflicts_with_all = ["wire", "trust_file", "suites", "signature_algorithms", "key_log", "init", "ttl", "token_file", "profile"])]
     pub(crate) once: bool,
     /// Name of a pre-shared key, by which the service knows the caller
     #[arg(long, value_name = "NAME", requires_all = ["once", "psk_file"])]
@@ -176,7 +181,7 @@ pub(crate) struct CallMle {
     /// Seal the body as this card scheme does, without a session, and open its answer: mastercard-jwe, visa, visa-acceptance,
     /// generic-jwe, open-banking. Headers are sent in clear
     #[arg(long = "mle", value_name = "PROFILE", requires_all = ["certificate", "key"])]
-    #[arg(conflicts_with_all = ["wire", "pins", "root", "suites", "key_log", "init", "ttl", "token_file"])]
+    #[arg(conflicts_with_all = ["wire", "pins", "root", "suites", "signature_algorithms", "key_log", "init", "ttl", "token_file"])]
     pub(crate) profile: Option<String>,
     /// Certificate or public key of the service, PEM or DER, to which the request is sealed
     #[arg(long, value_name = "FILE", requires = "profile")]
@@ -245,6 +250,13 @@ fn parse_wire(text: &str) -> Result<Wire, String> {
         "3" => Ok(Wire::Native),
         _ => Err("expected 1, 2 or 3".into()),
     }
+}
+
+/// Reads the name of a signature algorithm, in any case.
+pub(crate) fn parse_signature_algorithm(text: &str) -> Result<SignatureAlgorithm, String> {
+    let known = || SignatureAlgorithm::ALL.map(SignatureAlgorithm::name).join(", ");
+    let found = SignatureAlgorithm::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("expected one of {}", known()))
 }
 
 fn parse_suite(text: &str) -> Result<Suite, String> {

@@ -14,7 +14,7 @@ pub(super) async fn run(args: &Call) -> anyhow::Result<()> {
     let data = args.data.as_deref().map_or(Ok(Vec::new()), data)?;
     let headers = typed(headers(&args.headers)?, &data);
     let trust = match &args.root {
-        Some(root) => OneShotTrust::Root(Box::new(root_key(root)?)),
+        Some(root) => OneShotTrust::Root(root_key(root)?),
         None if args.pins.is_empty() => bail!("--once: pin the service's key (--pin hpke:…), or its root (--root)"),
         None => OneShotTrust::pins(args.pins.iter().map(String::as_str)).context("--pin")?,
     };

@@ -13,7 +13,7 @@ use sealway_proto::wire::Wire;
 use super::Client;
 use super::transport::BoxError;
 use crate::error::{Error, ErrorKind, chain};
-use crate::native::{DpopKey, SUITES_DEFAULT, Suite, Trust};
+use crate::native::{DpopKey, SUITES_DEFAULT, SignatureAlgorithm, Suite, Trust};
 
 /// Upper bound of the timeouts.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -33,6 +33,8 @@ pub struct Offer {
     pub authorization: Option<String>,
     /// Wire 3: suites in order of preference, at least one, each once.
     pub suites: Vec<Suite>,
+    /// Wire 3: signature algorithms that the client accepts of identity keys; none for no restriction.
+    pub signature_algorithms: Vec<SignatureAlgorithm>,
     /// Wire 3: key to which the token is bound.
     pub dpop: Option<DpopKey>,
 }
@@ -40,7 +42,7 @@ pub struct Offer {
 impl Default for Offer {
     fn default() -> Self {
         let (client_id, suites) = ("sealway-client".into(), SUITES_DEFAULT.to_vec());
-        Offer { client_id, ttl_sec: None, authorization: None, suites, dpop: None }
+        Offer { client_id, ttl_sec: None, authorization: None, suites, signature_algorithms: Vec::new(), dpop: None }
     }
 }
 
@@ -225,6 +227,9 @@ setters! {
     /// Suites in order of preference, on wire 3, at least one, each once. Default: [`SUITES_DEFAULT`], those with
     /// ML-KEM.
     suites: impl Into<Vec<Suite>> => offer.suites;
+    /// Signature algorithms that the client accepts of identity keys and roots, on wire 3, up to 8. Default: none, which accepts
+    /// ES256, and any algorithm of keys and roots that are pinned.
+    signature_algorithms: impl Into<Vec<SignatureAlgorithm>> => offer.signature_algorithms;
     /// Time to connect, TCP and TLS together. Default: 10 s. Bounds: 1 ms to 24 h.
     connect_timeout: Duration => connect_timeout;
     /// Time from the last sent part of a request to the first frame of its answer; to the answer's head on wires 1 and

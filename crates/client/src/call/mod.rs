@@ -147,7 +147,7 @@ impl Client {
                 return Err(ErrorKind::Usage(format!("trust is missing: {remedy} (Trust::FirstUse)")).into());
             }
         };
-        let keyring = Arc::new(Keyring::new(trust, &origin(&authority.base))?);
+        let keyring = Arc::new(Keyring::new(trust, &origin(&authority.base), &settings.offer.signature_algorithms)?);
         let settings = Arc::new(settings);
         Ok(Client(Arc::new(Calls { service, authority, settings, keyring, slot: RwLock::default() })))
     }

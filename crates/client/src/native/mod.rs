@@ -14,6 +14,7 @@ mod agree;
 mod dpop;
 pub(crate) mod key_log;
 mod lines;
+mod pin;
 mod session;
 #[cfg(test)]
 mod session_tests;
@@ -23,12 +24,14 @@ mod trust;
 #[cfg(feature = "one-shot")]
 pub(crate) use agree::exchange;
 pub(crate) use agree::{agree, call, end};
+pub use pin::{Pin, PublicKey, public_key};
+pub use sealway_proto::crypto::identity::SignatureAlgorithm;
 pub use sealway_proto::session::native::{InitAnswer, KeyId, Suite};
 pub use session::{Agreement, DpopKey, INIT_PATH, Pending, Session, suite_required};
 #[cfg(feature = "one-shot")]
 pub(crate) use session::{AnswerOpening, Shape, StreamHead, open_whole, plain};
 pub(crate) use trust::host;
-pub use trust::{KEY_SET_PATH, Keyring, KnownService, Pin, PublicKey, Trust, TrustStore, origin, public_key};
+pub use trust::{KEY_SET_PATH, Keyring, KnownService, Trust, TrustStore, origin};
 
 /// Suites that a client offers by default: those with ML-KEM. A session of P-256 alone can be recorded today and
 /// decrypted with a future quantum computer, so a client has to ask for that suite.

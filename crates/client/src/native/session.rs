@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{IdentityPair, SignatureAlgorithm, default_identity_library};
 use sealway_proto::crypto::{agreement::default_agreement_provider, default_provider};
 use sealway_proto::limits::{FRAME_LEN_MAX, X_SEALED_LEN_MAX};
 use sealway_proto::session::native::client::SignerClaim;
@@ -19,7 +19,6 @@ use sealway_proto::wire::{SessionId, base64};
 use serde_json::Value;
 
 use super::dpop;
-use super::trust::PublicKey;
 use crate::call::{Failure, Offer, Remedy};
 use crate::clock::SentAt;
 use crate::error::{Error, ErrorKind, Stage, excerpt};
@@ -91,6 +90,7 @@ impl Agreement {
             client_id: offer.client_id.clone(),
             ttl_sec: offer.ttl_sec,
             pinned_key_ids: pinned,
+            signature_algorithms: offer.signature_algorithms.clone(),
             credential: authorization.map(|value| provider.sha256(&[value.as_bytes()])),
         };
         let share = ShareKey::generate(provider, suite).map_err(ErrorKind::Seal)?;
@@ -121,10 +121,9 @@ impl Agreement {
     ///
     /// # Errors
     /// [`ErrorKind::Untrusted`].
-    pub fn finish(self, key: &PublicKey, body: &[u8], arrived: Instant) -> Result<Session, Error> {
-        let key = default_es256().public(key).map_err(ErrorKind::Untrusted)?;
-        let agreed =
-            self.0.finish(default_agreement_provider(), Some(key.as_ref()), body).map_err(ErrorKind::Untrusted)?;
+    pub fn finish(self, key: &[u8], body: &[u8], arrived: Instant) -> Result<Session, Error> {
+        let key = default_identity_library().public(key).map_err(ErrorKind::Untrusted)?;
+        let agreed = self.0.finish(default_agreement_provider(), Some(&key), body).map_err(ErrorKind::Untrusted)?;
         let clock = Mutex::new((agreed.agreed().server_time_ms, arrived));
         Ok(Session { agreed, clock, born: self.1 })
     }
@@ -433,7 +432,7 @@ pub fn suite_required(err: &Error, offered: &[Suite]) -> Option<Suite> {
 
 /// A signing key for DPoP proofs (RFC 9449). The token has to be bound to it.
 #[derive(Clone)]
-pub struct DpopKey(pub(super) Arc<dyn sealway_proto::crypto::es256::Es256Key>);
+pub struct DpopKey(pub(super) Arc<IdentityPair>);
 
 impl DpopKey {
     /// Generates a key; also returns its PKCS #8 document, which is secret.
@@ -441,7 +440,8 @@ impl DpopKey {
     /// # Errors
     /// [`ErrorKind::Seal`] of the crypto module.
     pub fn generate() -> Result<(Self, zeroize::Zeroizing<Vec<u8>>), Error> {
-        let (document, key) = default_es256().generate().map_err(ErrorKind::Seal)?;
+        let (document, key) =
+            default_identity_library().generate(SignatureAlgorithm::Es256).map_err(ErrorKind::Seal)?;
         Ok((DpopKey(key.into()), document))
     }
 
@@ -450,8 +450,9 @@ impl DpopKey {
     /// # Errors
     /// [`ErrorKind::Usage`] for a document without a P-256 key.
     pub fn from_pkcs8(document: &[u8]) -> Result<Self, Error> {
-        let key = default_es256().from_pkcs8(document);
-        let key = key.map_err(|_| ErrorKind::Usage("no PKCS #8 document of a P-256 key".into()))?;
+        let key = default_identity_library().from_pkcs8(document);
+        let key = key.ok().filter(|key| key.algorithm() == SignatureAlgorithm::Es256);
+        let key = key.ok_or_else(|| ErrorKind::Usage("no PKCS #8 document of a P-256 key".into()))?;
         Ok(DpopKey(key.into()))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use http::StatusCode;
 use sealway_proto::crypto::agreement::default_agreement_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::Auth;
 use sealway_proto::session::native::{InitRequest, KeyId, ServerRandoms, Suite, Terms, agree};
 
@@ -15,7 +15,7 @@ const SERVER_MS: u64 = 2_500_000_000_000;
 
 fn agreed() -> Session {
     let (provider, offer) = (default_agreement_provider(), Offer::default());
-    let (_, key) = default_es256().generate().unwrap();
+    let (_, key) = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap();
     let (agreement, sent) = Agreement::begin(&offer, offer.suites[0], Vec::new(), "", None).unwrap();
     let key_id = KeyId::of(provider, key.public());
     let terms = Terms {

@@ -7,63 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::limits::{P256_PUBLIC_LEN, PINNED_KEYS_MAX};
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
+use sealway_proto::limits::PINNED_KEYS_MAX;
 use sealway_proto::session::native::client::SignerClaim;
 use sealway_proto::session::native::{InitAnswer, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use serde_json::Value;
 
 use super::lines;
+use super::pin::{Pin, PublicKey, accepts, public_key};
 use crate::clock::now_ms;
 use crate::error::{Error, ErrorKind};
 
 /// Path at which a service publishes its key set.
 pub const KEY_SET_PATH: &str = "/.well-known/sealway-keys";
-
-/// A public key of P-256, `0x04 || X || Y`.
-pub type PublicKey = [u8; P256_PUBLIC_LEN];
-
-/// An identity key that the client trusts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pin {
-    /// Id of the key; the key itself comes from the service's key set.
-    Id(KeyId),
-    /// The public key itself, in a box.
-    Key(Box<PublicKey>),
-}
-
-impl Pin {
-    /// Reads a key id (32 lower-case hexadecimal digits) or a public key (base64 of 65 bytes).
-    ///
-    /// # Errors
-    /// [`ErrorKind::Usage`] for any other text.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        match KeyId::parse(text) {
-            Ok(id) => Ok(Pin::Id(id)),
-            Err(_) => Ok(Pin::Key(Box::new(public_key(text)?))),
-        }
-    }
-
-    /// Id of the pinned key.
-    pub fn key_id(&self) -> KeyId {
-        match self {
-            Pin::Id(id) => *id,
-            Pin::Key(key) => KeyId::of(default_provider(), key),
-        }
-    }
-}
-
-/// Reads a public key: base64 of an uncompressed point of P-256.
-///
-/// # Errors
-/// [`ErrorKind::Usage`] for any other text.
-pub fn public_key(text: &str) -> Result<PublicKey, Error> {
-    let key = base64::decode_array(text.trim()).ok().filter(|key: &PublicKey| default_es256().public(key).is_ok());
-    let shown: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
-    let neither = || ErrorKind::Usage(format!("\"{shown}\" is neither a key id nor a public key of P-256 in base64"));
-    Ok(key.ok_or_else(neither)?)
-}
 
 /// Rule by which the service's identity is verified.
 #[derive(Clone, Debug)]
@@ -73,7 +30,7 @@ pub enum Trust {
     /// The keys in the newest key set that this root signed.
     Root {
         /// Public key of the root.
-        key: Box<PublicKey>,
+        key: PublicKey,
         /// Store for the time of issue of the newest set, so that an older one is rejected.
         store: TrustStore,
     },
@@ -132,6 +89,8 @@ impl TrustStore {
 pub struct Keyring {
     trust: Trust,
     origin: String,
+    /// Signature algorithms that the client accepts; none for no restriction.
+    algorithms: Vec<SignatureAlgorithm>,
     held: Mutex<KeyState>,
 }
 
@@ -154,13 +113,21 @@ struct KeyState {
 }
 
 impl Keyring {
-    /// Creates a keyring for the service at `origin`; reads the file that an earlier process wrote.
+    /// Creates a keyring for the service at `origin`; reads the file that an earlier process wrote. `algorithms` are those that the
+    /// client accepts, none for no restriction.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for no pin, too many pins or a malformed root; [`ErrorKind::Trust`] for a file that cannot be
+    /// [`ErrorKind::Usage`] for no pin, too many pins, a malformed root, and a pinned key or root of an algorithm that is not accepted;
+    /// [`ErrorKind::Trust`] for a file that cannot be
     /// used.
-    pub fn new(trust: Trust, origin: &str) -> Result<Self, Error> {
+    pub fn new(trust: Trust, origin: &str, algorithms: &[SignatureAlgorithm]) -> Result<Self, Error> {
         let mut held = KeyState::default();
+        let check = |what: &str, key: &PublicKey| match SignatureAlgorithm::of_public(key) {
+            Some(algorithm) if !accepts(algorithms, key, true) => Err(ErrorKind::Usage(format!(
+                "signature_algorithms: {what} is of {algorithm}, which is not among them"
+            ))),
+            _ => Ok(()),
+        };
         match &trust {
             Trust::Pins(pins) if !(1..=PINNED_KEYS_MAX).contains(&pins.len()) => {
                 let count = pins.len();
@@ -168,9 +135,15 @@ impl Keyring {
                     ErrorKind::Usage(format!("trust: {count} keys are pinned, not 1 to {PINNED_KEYS_MAX}")).into()
                 );
             }
-            Trust::Pins(pins) => held.keys = pins.iter().filter_map(Pin::with_key).collect(),
+            Trust::Pins(pins) => {
+                held.keys = pins.iter().filter_map(Pin::with_key).collect();
+                held.keys.iter().try_for_each(|(id, key)| check(&format!("the pinned key {id}"), key))?;
+            }
             Trust::Root { key, store } => {
-                default_es256().public(&key[..]).map_err(|_| ErrorKind::Usage("the root is no key of P-256".into()))?;
+                default_identity_library()
+                    .public(&key[..])
+                    .map_err(|_| ErrorKind::Usage("the root is no public key of a known algorithm".into()))?;
+                check("the root", key)?;
                 if let Some(file) = store.file() {
                     held.issued_ms = issued(file, lines::read(file, &state_name(origin, key))?.as_deref())?;
                 }
@@ -184,7 +157,8 @@ impl Keyring {
                 }
             }
         }
-        Ok(Keyring { trust, origin: origin.into(), held: Mutex::new(held) })
+        let algorithms = algorithms.to_vec();
+        Ok(Keyring { trust, origin: origin.into(), algorithms, held: Mutex::new(held) })
     }
 
     /// Ids of the trusted keys, which an init sends as `pinned_key_ids`.
@@ -221,7 +195,7 @@ impl Keyring {
     /// [`ErrorKind::KeyUntrusted`] if no key set could make the key trusted.
     pub fn key(&self, signer: &SignerClaim) -> Result<Option<PublicKey>, Error> {
         let (held, id) = (self.held(), &signer.key_id);
-        let known = held.trusted(signer);
+        let known = self.trusted(&held, signer);
         let can_be_learnt = match &self.trust {
             Trust::Pins(pins) => pins.iter().any(|pin| pin.key_id() == *id),
             Trust::Root { .. } => true,
@@ -238,9 +212,10 @@ impl Keyring {
         let set = read_set(set)?;
         self.take(&set)?;
         let (held, id) = (self.held(), &signer.key_id);
-        let known = held.trusted(signer);
+        let known = self.trusted(&held, signer);
         // At first use, only the signature with this key speaks for it.
         let met_now = (self.is_by_use() && !held.is_met).then(|| find(&held.published, id)).flatten();
+        let met_now = met_now.filter(|key| accepts(&self.algorithms, key, false));
         known.or(met_now).ok_or_else(|| self.untrusted(id, &held))
     }
 
@@ -291,16 +266,16 @@ impl Keyring {
             let fresh = |(id, key): &&(KeyId, PublicKey)| {
                 let is_new = named().any(|named| named == id) && find(&held.keys, id).is_none();
                 // A file with a key off the curve could not be read again.
-                is_new && default_es256().public(key).is_ok()
+                is_new && accepts(&self.algorithms, key, false) && default_identity_library().public(key).is_ok()
             };
-            let fresh: Vec<_> = held.published.iter().filter(fresh).copied().collect();
+            let fresh: Vec<_> = held.published.iter().filter(fresh).cloned().collect();
             if fresh.is_empty() && held.is_met {
                 return Ok(());
             }
             // The newest keys are kept if there are too many.
             let mut all = fresh;
-            all.extend(held.keys.iter().filter(|key| named().any(|id| *id == key.0)));
-            let gone = held.keys.iter().filter(|(id, _)| named().all(|named| named != id));
+            all.extend(held.keys.iter().filter(|key| named().any(|id| *id == key.0)).cloned());
+            let gone = held.keys.iter().filter(|(id, _)| named().all(|named| named != id)).cloned();
             all.extend(gone);
             all.truncate(PINNED_KEYS_MAX);
             (all, held.root)
@@ -327,7 +302,7 @@ impl Keyring {
     }
 
     fn take(&self, set: &KeySet) -> Result<(), Error> {
-        let listed = || set.keys.iter().map(|key| (key.key_id, key.public_key));
+        let listed = || set.keys.iter().map(|key| (key.key_id, key.public_key.clone()));
         let mut held = self.held();
         match &self.trust {
             Trust::Pins(pins) => {
@@ -338,7 +313,7 @@ impl Keyring {
                 held.keys.extend(found);
             }
             Trust::Root { key, store } => {
-                let (provider, library) = (default_provider(), default_es256());
+                let (provider, library) = (default_provider(), default_identity_library());
                 set.verify(provider, library, key, now_ms(), held.issued_ms)
                     .map_err(|fault| ErrorKind::Trust(format!("the key set of {} is refused: {fault}", self.origin)))?;
                 if let Some(file) = store.file().filter(|_| set.issued_ms > held.issued_ms) {
@@ -393,26 +368,19 @@ impl Keyring {
         )
     }
 
+    fn trusted(&self, held: &KeyState, signer: &SignerClaim) -> Option<PublicKey> {
+        let (key, is_pinned) = match &held.root_set {
+            Some(set) => {
+                let key = set.signer(&signer.key_id, signer.server_time_ms, now_ms());
+                (key.map(|key| key.public_key.clone()), false)
+            }
+            None => (find(&held.keys, &signer.key_id), true),
+        };
+        key.filter(|key| accepts(&self.algorithms, key, is_pinned))
+    }
+
     fn held(&self) -> MutexGuard<'_, KeyState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl KeyState {
-    fn trusted(&self, signer: &SignerClaim) -> Option<PublicKey> {
-        match &self.root_set {
-            Some(set) => set.signer(&signer.key_id, signer.server_time_ms, now_ms()).map(|key| key.public_key),
-            None => find(&self.keys, &signer.key_id),
-        }
-    }
-}
-
-impl Pin {
-    fn with_key(&self) -> Option<(KeyId, PublicKey)> {
-        match self {
-            Pin::Id(_) => None,
-            Pin::Key(key) => Some((self.key_id(), **key)),
-        }
     }
 }
 
@@ -439,7 +407,7 @@ pub(crate) fn host(url: &http::Uri) -> String {
 }
 
 fn find(keys: &[(KeyId, PublicKey)], id: &KeyId) -> Option<PublicKey> {
-    keys.iter().find(|(known, _)| known == id).map(|(_, key)| *key)
+    keys.iter().find(|(known, _)| known == id).map(|(_, key)| key.clone())
 }
 
 fn read_set(bytes: &[u8]) -> Result<KeySet, Error> {
@@ -474,7 +442,7 @@ fn parse(file: &Path, origin: &str, line: &str) -> Result<Line, Error> {
                 root = Some(KeyId::parse(rest).ok()?);
                 continue;
             }
-            let pin = Pin::Key(Box::new(public_key(rest).ok()?));
+            let pin = Pin::Key(public_key(rest).ok()?);
             // An id that does not belong to its key would pin another key than the one shown.
             keys.push(pin.with_key().filter(|(own, _)| own.as_str() == id)?);
         }

@@ -7,7 +7,7 @@ use http::header::HeaderMap;
 use http::{Method, StatusCode, Uri};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::default_identity_library;
 use sealway_proto::exchange::SEALED_PROBLEMS;
 use sealway_proto::hpke::Kem;
 use sealway_proto::limits::KEY_LEN;
@@ -38,7 +38,7 @@ pub enum OneShotTrust {
     /// Keys of the service's document with these kids: `hpke:` and 32 hexadecimal digits.
     Kids(Vec<String>),
     /// Keys of a document that this root signed.
-    Root(Box<PublicKey>),
+    Root(PublicKey),
 }
 
 impl OneShotTrust {
@@ -84,7 +84,7 @@ impl OneShotTrust {
             OneShotTrust::Kids(kids) if !kids.iter().all(|kid| is_kid(kid)) => {
                 usage("a kid is hpke: and 32 lower-case hexadecimal digits")
             }
-            OneShotTrust::Root(key) if default_es256().public(&key[..]).is_err() => {
+            OneShotTrust::Root(key) if default_identity_library().public(&key[..]).is_err() => {
                 usage("the root is no key of P-256")
             }
             _ => Ok(()),
@@ -201,7 +201,7 @@ impl OneShotKeys {
         let document = KeyDocument::parse(provider, bytes).map_err(|err| refused(&err))?;
         if let OneShotTrust::Root(root) = &self.trust {
             let last_ms = held.as_ref().map_or(0, |held| held.issued_ms);
-            let verified = document.verify(provider, default_es256(), root, now_ms(), last_ms);
+            let verified = document.verify(provider, default_identity_library(), root, now_ms(), last_ms);
             verified.map_err(|fault| refused(&fault))?;
         } else if self.choose(&document).is_none() {
             // Nobody signed it: its `issued_ms` proves nothing, and a forged document must not displace the held one.

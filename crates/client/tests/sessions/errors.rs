@@ -41,7 +41,7 @@ async fn an_error_names_its_stage_its_code_and_its_host() {
     let client = pinned(&service).await.build().unwrap();
     let options = call(&client, Method::OPTIONS, "/a", HeaderMap::new(), Body::empty()).await.unwrap_err();
     assert_eq!(told(&options), (Stage::Configuration, "usage", false));
-    let other = Trust::Pins(vec![Pin::Key(Box::new(*new_key().public()))]);
+    let other = Trust::Pins(vec![Pin::Key(new_key().public().into())]);
     let stranger = pinned(&service).await.trust(other).connect().await.unwrap_err();
     assert_eq!(told(&stranger), (Stage::Agreement, "key_untrusted", false));
 

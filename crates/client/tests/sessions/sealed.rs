@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use sealway_client::{DpopKey, ErrorKind, Pin, Suite};
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::default_identity_library;
 use sealway_proto::wire::base64;
 use tokio::sync::mpsc;
 
@@ -418,10 +418,10 @@ async fn a_token_bound_to_a_key_goes_with_a_proof_that_is_good_for_this_init_alo
     assert_eq!(decode(hash), init.init_hash(provider));
     assert!(claims["htm"] == "POST" && claims["htu"].as_str().unwrap().ends_with("/v3/sessions"));
     assert_eq!(decode(claims["ath"].as_str().unwrap()), provider.sha256(&[b"bound"]));
-    let public = default_es256().from_pkcs8(&document).unwrap();
-    let public = default_es256().public(public.public()).unwrap();
+    let public = default_identity_library().from_pkcs8(&document).unwrap();
+    let public = default_identity_library().public(public.public()).unwrap();
     let signed = format!("{}.{}", parts[0], parts[1]);
-    assert!(public.verify(signed.as_bytes(), &decode(parts[2]).try_into().unwrap()));
+    assert!(public.verify(signed.as_bytes(), &decode(parts[2])));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use http::Uri;
 use sealway_client::native::{InitAnswer, KeyId, Keyring, origin};
 use sealway_client::{Builder, Client, ErrorKind, Pin, SUITES_DEFAULT, Stage, Suite, Trust, TrustStore, Wire};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::{Es256Key, default_es256};
+use sealway_proto::crypto::identity::{IdentityPair, SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::Auth;
 use sealway_proto::wire::{SessionId, base64};
 use serde_json::json;
@@ -104,9 +104,10 @@ async fn the_first_key_and_its_successors_are_stored_and_other_keys_are_rejected
 #[test]
 fn a_key_off_the_curve_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || Keyring::new(Trust::FirstUse(TrustStore::File(folder.path().join("known"))), "https://a.test:443");
-    let own = *new_key().public();
-    let mut off = *new_key().public();
+    let open =
+        || Keyring::new(Trust::FirstUse(TrustStore::File(folder.path().join("known"))), "https://a.test:443", &[]);
+    let own: [u8; 65] = new_key().public().try_into().unwrap();
+    let mut off: [u8; 65] = new_key().public().try_into().unwrap();
     off[64] ^= 1;
     let [own_id, off_id] = [own, off].map(|key| KeyId::of(default_provider(), &key));
     let listed = [(own_id, own), (off_id, off)].map(|(id, key)| {
@@ -172,8 +173,8 @@ async fn a_file_that_others_may_write_or_that_is_damaged_is_refused() {
     assert!(open().unwrap_err().to_string().contains("is damaged"));
 }
 
-fn rooted(url: &Uri, root: &dyn Es256Key, store: TrustStore) -> Client {
-    let trust = Trust::Root { key: Box::new(*root.public()), store };
+fn rooted(url: &Uri, root: &IdentityPair, store: TrustStore) -> Client {
+    let trust = Trust::Root { key: root.public().into(), store };
     Client::builder(url.clone()).trust(trust).build().unwrap()
 }
 
@@ -181,12 +182,12 @@ fn rooted(url: &Uri, root: &dyn Es256Key, store: TrustStore) -> Client {
 async fn a_root_signs_the_key_set_and_an_older_set_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("roots");
-    let root = default_es256().generate().unwrap();
-    let again = default_es256().from_pkcs8(&root.0).unwrap();
+    let root = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap();
+    let again = default_identity_library().from_pkcs8(&root.0).unwrap();
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let url = service.listen().await;
-    let open = || rooted(&url, again.as_ref(), TrustStore::File(state.clone()));
+    let open = || rooted(&url, &again, TrustStore::File(state.clone()));
     let client = open();
     post(&client, "/a", b"x").await.unwrap();
     // All keys are replaced at once: the client continues by itself, with or without a `key_retired`.
@@ -203,19 +204,19 @@ async fn a_root_signs_the_key_set_and_an_older_set_is_rejected() {
         let err = post(&client, "/a", b"x").await.unwrap_err().to_string();
         assert!(err.contains("older than one that was taken") || err.contains("the set that the root signed"), "{err}");
     }
-    let stranger = rooted(&url, new_key().as_ref(), TrustStore::Memory);
+    let stranger = rooted(&url, &new_key(), TrustStore::Memory);
     let err = stranger.session().await.unwrap_err().to_string();
     assert!(err.contains("another root signed"), "{err}");
 }
 
 #[tokio::test]
 async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_time_and_at_every_init() {
-    let root = default_es256().generate().unwrap();
-    let trusted = default_es256().from_pkcs8(&root.0).unwrap();
+    let root = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap();
+    let trusted = default_identity_library().from_pkcs8(&root.0).unwrap();
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let now_ms = service.now_ms();
-    let client = rooted(&service.listen().await, trusted.as_ref(), TrustStore::Memory);
+    let client = rooted(&service.listen().await, &trusted, TrustStore::Memory);
     let hour_ms = 3_600_000;
     for (times, is_live) in [
         ([0, now_ms - hour_ms, LATEST_MS], false),
@@ -242,7 +243,7 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
 #[tokio::test]
 async fn a_retired_pin_is_reported_with_the_current_keys() {
     let service = Service::with(&[Act::Retired]);
-    let pin = Pin::Key(Box::new(*new_key().public()));
+    let pin = Pin::Key(new_key().public().into());
     let client = pinned(&service).await.trust(Trust::Pins(vec![pin])).build().unwrap();
     let err = client.session().await.unwrap_err();
     let ErrorKind::KeyRetired { key_ids, .. } = err.kind() else { panic!("{err}") };
@@ -260,7 +261,7 @@ async fn another_suite_is_tried_once_and_only_from_the_clients_list() {
     assert_eq!(service.count("POST /v3/sessions"), 2);
 
     // A client has to ask for P-256 alone.
-    assert!(SUITES_DEFAULT.iter().all(|suite| suite.is_hybrid()));
+    assert!(SUITES_DEFAULT.iter().all(|suite| suite.kem().is_some()));
     let service = Service::new();
     *service.suites.lock().unwrap() = vec![Suite::P256];
     let err = ground::client(&service).await.session().await.unwrap_err();
@@ -275,4 +276,34 @@ async fn another_suite_is_tried_once_and_only_from_the_clients_list() {
     let forged = Service::with(&[Act::Suite]);
     let err = ground::client(&forged).await.session().await.unwrap_err();
     assert_eq!((code(&err), forged.count("POST /v3/sessions")), ("suite_required", 2));
+}
+
+#[tokio::test]
+async fn a_client_that_restricts_its_algorithms_stores_no_other_key_and_takes_none_below_its_root() {
+    let (composite, accepted) = (ground::key_of(SignatureAlgorithm::Es256MlDsa65), [SignatureAlgorithm::Es256MlDsa65]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("known_services");
+    let service = Service::new();
+    service.keys.lock().unwrap().push(composite.clone());
+    let url = service.listen().await;
+    let settings = |trust: Trust| Client::builder(url.clone()).trust(trust).signature_algorithms(accepted);
+    let by_use = settings(Trust::FirstUse(TrustStore::File(file.clone()))).build().unwrap();
+    let agreed = by_use.session().await.unwrap().agreed.unwrap();
+    assert_eq!(agreed.key_id, ground::key_id(&composite));
+    let known = TrustStore::File(file).services().unwrap();
+    assert_eq!(known[0].key_ids, [ground::key_id(&composite)], "the answer names the ES256 key too");
+    let sent = service.inits.lock().unwrap().last().unwrap().signature_algorithms.clone();
+    assert_eq!(sent, [Box::from("ES256+ML-DSA-65")]);
+    // Below a root of ES256 the configuration is refused before anything is sent.
+    let root = new_key();
+    let err = settings(Trust::Root { key: root.public().into(), store: TrustStore::Memory }).build().unwrap_err();
+    assert!(err.to_string().contains("signature_algorithms: the root is of ES256"), "{err}");
+    // Below a root of an accepted algorithm, a service without such a key has no signer.
+    let plain = Service::new();
+    let root = default_identity_library().generate(SignatureAlgorithm::Es256MlDsa65).unwrap().1;
+    let trust = Trust::Root { key: root.public().into(), store: TrustStore::Memory };
+    *plain.root.lock().unwrap() = Some(root);
+    let client = Client::builder(plain.listen().await).trust(trust).signature_algorithms(accepted).build().unwrap();
+    let err = client.session().await.unwrap_err();
+    assert!(matches!(err.kind(), ErrorKind::KeyUntrusted { .. }), "{err}");
 }

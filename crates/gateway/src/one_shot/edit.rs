@@ -252,7 +252,7 @@ impl KeyFile {
     ) -> Result<(), ConfigError> {
         let mut document = self.unsigned_document(now_ms, expires_ms)?;
         document.sign(provider, root.key()).map_err(|err| ConfigError(err.to_string()))?;
-        self.signed = Some((document, *root.public()));
+        self.signed = Some((document, root.public().into()));
         Ok(())
     }
 

@@ -15,8 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sealway_proto::crypto::agreement::AgreementProvider;
-use sealway_proto::crypto::es256::{Es256, default_es256};
-use sealway_proto::limits::P256_PUBLIC_LEN;
+use sealway_proto::crypto::identity::{IdentityLibrary, default_identity_library};
 use sealway_proto::one_shot::KeyDocument;
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::{iso8601, parse_iso8601};
@@ -91,7 +90,7 @@ pub struct KeyFile {
     /// Keys with claims that end with them, after they were removed.
     ended: Vec<KeyEnd>,
     /// The document of wire 4 that a root signed, and the root's public key.
-    pub(super) signed: Option<(KeyDocument, [u8; P256_PUBLIC_LEN])>,
+    pub(super) signed: Option<(KeyDocument, Box<[u8]>)>,
     /// The version of the file that was read.
     version: Option<Version>,
 }
@@ -128,7 +127,7 @@ impl KeyFile {
         let mut file = KeyFile { entries, ended, ..KeyFile::default() };
         file.check()?;
         file.signed = match (raw.signed_document, raw.root_public_key) {
-            (Some(document), Some(root)) => Some(signed(provider, default_es256(), &document, &root)?),
+            (Some(document), Some(root)) => Some(signed(provider, default_identity_library(), &document, &root)?),
             (None, None) => None,
             _ => return Err("signed_document and root_public_key go together".into()),
         };
@@ -294,14 +293,14 @@ fn entry(provider: &dyn AgreementProvider, raw: RawKey) -> Result<Entry, String>
 
 fn signed(
     provider: &dyn AgreementProvider,
-    es256: &dyn Es256,
+    library: &dyn IdentityLibrary,
     document: &serde_json::Value,
     root: &str,
-) -> Result<(KeyDocument, [u8; P256_PUBLIC_LEN]), String> {
-    let root = parse_root_public(es256, root).map_err(|err| format!("root_public_key: {err}"))?;
+) -> Result<(KeyDocument, Box<[u8]>), String> {
+    let root = parse_root_public(library, root).map_err(|err| format!("root_public_key: {err}"))?;
     let document = KeyDocument::parse(provider, document.to_string().as_bytes());
     let document = document.map_err(|err| format!("signed_document: {err}"))?;
     // An expired document is still the service's current one: another place warns of the expiry.
-    document.verify(provider, es256, &root, 0, 0).map_err(|err| format!("signed_document: {err}"))?;
+    document.verify(provider, library, &root, 0, 0).map_err(|err| format!("signed_document: {err}"))?;
     Ok((document, root))
 }

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use sealway_exchange::OneShotKeys;
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::hpke::Kem;
 use sealway_proto::one_shot::{KeyConfig, KeyDocument};
 use sealway_proto::wire::base64;
@@ -198,8 +198,8 @@ fn a_file_loads_whose_last_key_was_retired_before_it_was_preferred() {
 fn a_signed_document_is_published_unchanged_and_an_earlier_one_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.json");
-    let (provider, es256) = (default_provider(), default_es256());
-    let root = Root::generate(provider, es256, &folder.path().join("root.json")).unwrap();
+    let (provider, library) = (default_provider(), default_identity_library());
+    let root = Root::generate(provider, library, SignatureAlgorithm::Es256, &folder.path().join("root.json")).unwrap();
     let mut file = KeyFile::default();
     let first = add(&mut file, Purpose::Hpke, Kem::XWing, NOW_MS);
     file.create(&path).unwrap();
@@ -211,11 +211,11 @@ fn a_signed_document_is_published_unchanged_and_an_earlier_one_is_rejected() {
     let keys = live(&path);
     let text = keys.hpke_document(NOW_MS);
     let signed = KeyDocument::parse(provider, &text).unwrap();
-    signed.verify(provider, es256, root.public(), NOW_MS, 0).unwrap();
+    signed.verify(provider, library, root.public(), NOW_MS, 0).unwrap();
     assert_eq!(signed.encode().as_bytes(), text);
     let mut forged = signed.clone();
     forged.keys[0].use_until_ms += 1;
-    assert!(forged.verify(provider, es256, root.public(), NOW_MS, 0).is_err());
+    assert!(forged.verify(provider, library, root.public(), NOW_MS, 0).is_err());
     // Another key: the document stays as it was signed, and the file says that it is behind.
     add(&mut file, Purpose::Hpke, Kem::P256, NOW_MS);
     file.replace(&path).unwrap();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use sealway_gateway::config::{RawGateway, RawOneShot, resolve};
 use sealway_gateway::{Gateway, GatewayService};
 use sealway_proto::crypto::agreement::default_agreement_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::default_identity_library;
 use sealway_proto::session::native::{KeySet, Suite};
 use sealway_proto::wire::SessionId;
 use sealway_runtime::clock::{Clock, ManualClock, SystemClock};
@@ -74,7 +74,7 @@ impl Ground {
         let entered = runtime.enter();
         let clock = Arc::new(ManualClock::new(SystemClock.now_ms()));
         let provider = default_agreement_provider();
-        let identity = Identity::in_memory(provider, default_es256(), clock.now_ms()).unwrap();
+        let identity = Identity::in_memory(provider, default_identity_library(), clock.now_ms()).unwrap();
         let policy = Policy { identity: Some(Arc::new(identity)), body_deadline, ..Policy::default() };
         let store = Arc::new(Memory::new(MemoryLimits::default()));
         let authority = Arc::new(Authority::new(provider, store, clock.clone(), policy));

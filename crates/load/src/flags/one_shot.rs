@@ -130,7 +130,7 @@ impl OneShotFlags {
     fn trust(&self, problems: &mut Problems, protocol: OneShotProtocol) -> Option<OneShotTrust> {
         if let Some(root) = &self.one_shot_root {
             let key = problems.take("--one-shot-root", public_key(root))?;
-            return Some(OneShotTrust::Root(Box::new(key)));
+            return Some(OneShotTrust::Root(key));
         }
         if !self.one_shot_key.is_empty() {
             let pins = OneShotTrust::pins(self.one_shot_key.iter().map(String::as_str));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sealway_client::native::{INIT_PATH, public_key};
-use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust, TrustStore};
+use sealway_client::{Pin, SUITES_DEFAULT, SignatureAlgorithm, Suite, Trust, TrustStore};
 use sealway_runtime::config::{Problems, read_secret};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,10 @@ pub(crate) struct SealedFlags {
     /// Wire 3: a suite to offer, in order of preference; repeatable [default: X25519MLKEM768, SecP256r1MLKEM768]
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     pub(crate) suite: Vec<String>,
+    /// Wire 3: a signature algorithm to accept of identity keys and roots; repeatable. Without it ES256, and any of keys and a root
+    /// that are pinned
+    #[arg(long, value_name = "ALG", value_delimiter = ',')]
+    pub(crate) signature_algorithm: Vec<String>,
 }
 
 impl SealedFlags {
@@ -54,7 +58,13 @@ impl SealedFlags {
     ) -> Option<SealedSessions> {
         let agree = values::named(problems, "--agree", &self.agree).unwrap_or(Agree::Reuse);
         if self.sealed.is_none() {
-            let others = SealedFlags { pin: Vec::new(), root: None, suite: Vec::new(), ..self.clone() };
+            let others = SealedFlags {
+                pin: Vec::new(),
+                root: None,
+                suite: Vec::new(),
+                signature_algorithm: Vec::new(),
+                ..self.clone()
+            };
             for flag in given(&others) {
                 problems.add(flag, "applies to sealed sessions only: add --sealed 1, 2 or 3");
             }
@@ -97,12 +107,14 @@ impl SealedFlags {
         }
         let token_file = self.token_file.as_ref().map(PathBuf::from);
         let (trust, suites) = (self.trust(problems), self.suites(problems));
-        Some(SealedSessions { wire, agree, init_path, client_id, token_file, trust, suites })
+        let signature_algorithms = self.signature_algorithms(problems);
+        Some(SealedSessions { wire, agree, init_path, client_id, token_file, trust, suites, signature_algorithms })
     }
 
     fn refuse_new(&self, problems: &mut Problems) {
         let (pin, root, suite) = (self.pin.clone(), self.root.clone(), self.suite.clone());
-        for flag in given(&SealedFlags { pin, root, suite, ..SealedFlags::default() }) {
+        let signature_algorithm = self.signature_algorithm.clone();
+        for flag in given(&SealedFlags { pin, root, suite, signature_algorithm, ..SealedFlags::default() }) {
             problems.add(flag, "applies to wire 3 only: give --sealed 3");
         }
     }
@@ -110,10 +122,16 @@ impl SealedFlags {
     fn trust(&self, problems: &mut Problems) -> Trust {
         let root = self.root.as_ref().and_then(|root| problems.take("--root", public_key(root)));
         if let Some(key) = root {
-            return Trust::Root { key: Box::new(key), store: TrustStore::Memory };
+            return Trust::Root { key, store: TrustStore::Memory };
         }
         let pins: Vec<_> = self.pin.iter().filter_map(|pin| problems.take("--pin", Pin::parse(pin))).collect();
         if pins.is_empty() { Trust::FirstUse(TrustStore::Memory) } else { Trust::Pins(pins) }
+    }
+
+    fn signature_algorithms(&self, problems: &mut Problems) -> Vec<SignatureAlgorithm> {
+        let known = SignatureAlgorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
+        let read = |name: &String| values::word(problems, "--signature-algorithm", Some(name), &known);
+        self.signature_algorithm.iter().filter_map(read).collect()
     }
 
     fn suites(&self, problems: &mut Problems) -> Vec<Suite> {

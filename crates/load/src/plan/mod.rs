@@ -7,7 +7,7 @@ mod broker;
 mod channel;
 
 use sealway_client::one_shot::Kem;
-use sealway_client::{OneShotTrust, Suite, Trust};
+use sealway_client::{OneShotTrust, SignatureAlgorithm, Suite, Trust};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -179,6 +179,8 @@ pub struct SealedSessions {
     pub trust: Trust,
     /// Suites to offer, for wire 3, in order of preference; at least one.
     pub suites: Vec<Suite>,
+    /// Wire 3: signature algorithms that are accepted; none for no restriction.
+    pub signature_algorithms: Vec<SignatureAlgorithm>,
 }
 
 named! {

@@ -80,6 +80,12 @@ pub struct BySuite {
     /// Suite of P-256 without ML-KEM.
     #[serde(rename = "P256")]
     pub p256: u64,
+    /// Suite of P-384 and ML-KEM-1024.
+    #[serde(rename = "SecP384r1MLKEM1024")]
+    pub secp384r1_ml_kem: u64,
+    /// Suite of ML-KEM-1024 on its own.
+    #[serde(rename = "MLKEM1024")]
+    pub ml_kem: u64,
 }
 
 impl BySuite {
@@ -89,6 +95,8 @@ impl BySuite {
             Suite::X25519MlKem768 => &mut self.x25519_ml_kem,
             Suite::SecP256r1MlKem768 => &mut self.secp256r1_ml_kem,
             Suite::P256 => &mut self.p256,
+            Suite::SecP384r1MlKem1024 => &mut self.secp384r1_ml_kem,
+            Suite::MlKem1024 => &mut self.ml_kem,
         }
     }
 

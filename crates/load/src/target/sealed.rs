@@ -77,6 +77,7 @@ impl Seals {
             client_id: sealed.client_id.clone(),
             authorization: token.map(|token| format!("Bearer {token}")),
             suites: sealed.suites.clone(),
+            signature_algorithms: sealed.signature_algorithms.clone(),
             ..Offer::default()
         };
         // Settings that allow no init message fail here instead of in each request.
@@ -88,7 +89,8 @@ impl Seals {
             None => return Err("no suite is offered".into()),
             Some(suite) => {
                 let origin = native::origin(url);
-                let keyring = Keyring::new(sealed.trust.clone(), &origin).map_err(|err| err.to_string())?;
+                let keyring = Keyring::new(sealed.trust.clone(), &origin, &sealed.signature_algorithms)
+                    .map_err(|err| err.to_string())?;
                 let url = format!("{origin}{init_path}");
                 native::Agreement::begin(&offer, *suite, keyring.pinned(), &url, None)
                     .map_err(|err| err.to_string())?;

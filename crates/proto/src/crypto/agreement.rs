@@ -1,4 +1,4 @@
-//! The part of the seam that channels and wire 3 need: key agreement on two curves, two AEADs, ML-KEM-768.
+//! The part of the seam that channels and wire 3 need: key agreement on two curves, and on P-384 for wire 3 alone, two AEADs, ML-KEM.
 //!
 //! Private keys stay behind the seam wherever they can. Where the caller gives one (a static key, a vector's ephemeral key),
 //! the caller wipes it.
@@ -30,6 +30,43 @@ pub enum Cipher {
     ChaCha20Poly1305,
 }
 
+/// A parameter set of ML-KEM (FIPS 203).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kem {
+    /// ML-KEM-768, of channels, HPKE and wire 3.
+    MlKem768,
+    /// ML-KEM-1024, of wire 3 alone.
+    MlKem1024,
+}
+
+impl Kem {
+    /// Length of an encapsulation key, in bytes.
+    pub const fn public_len(self) -> usize {
+        match self {
+            Kem::MlKem768 => KEM_PUBLIC_LEN,
+            Kem::MlKem1024 => 1568,
+        }
+    }
+
+    /// Length of an expanded decapsulation key, in bytes.
+    pub const fn private_len(self) -> usize {
+        match self {
+            Kem::MlKem768 => KEM_PRIVATE_LEN,
+            Kem::MlKem1024 => 3168,
+        }
+    }
+
+    /// Length of a ciphertext, in bytes.
+    pub const fn ciphertext_len(self) -> usize {
+        match self {
+            Kem::MlKem768 => KEM_CIPHERTEXT_LEN,
+            Kem::MlKem1024 => 1568,
+        }
+    }
+}
+
+/// A scalar, and a shared secret, of P-384, in bytes.
+pub const P384_SECRET_LEN: usize = 48;
 /// An ML-KEM-768 encapsulation key (FIPS 203), in bytes.
 pub const KEM_PUBLIC_LEN: usize = 1184;
 /// An ML-KEM-768 decapsulation key (FIPS 203, expanded), in bytes.
@@ -77,23 +114,35 @@ pub trait AgreementProvider: Provider {
     /// [`Error::Provider`].
     fn aead(&self, cipher: Cipher, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error>;
 
-    /// Generates an ML-KEM-768 key pair.
+    /// Generates a key pair of P-384.
     ///
     /// # Errors
     /// [`Error::Provider`].
-    fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error>;
+    fn p384_generate(&self) -> Result<Box<dyn P384Key>, Error>;
+
+    /// Returns the P-384 key pair of a big-endian scalar, for test vectors.
+    ///
+    /// # Errors
+    /// [`Error::Provider`] if it is zero or not below the group's order.
+    fn p384_from_private(&self, private: &[u8; P384_SECRET_LEN]) -> Result<Box<dyn P384Key>, Error>;
+
+    /// Generates an ML-KEM key pair.
+    ///
+    /// # Errors
+    /// [`Error::Provider`].
+    fn kem_generate(&self, kem: Kem) -> Result<Box<dyn KemKey>, Error>;
 
     /// Returns the key pair of a decapsulation key, for test vectors.
     ///
     /// # Errors
     /// [`Error::Provider`] if it is not a valid decapsulation key.
-    fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error>;
+    fn kem_from_private(&self, kem: Kem, private: &[u8]) -> Result<Box<dyn KemKey>, Error>;
 
     /// Encapsulates: returns a ciphertext for the holder of `public`, and the secret in it.
     ///
     /// # Errors
     /// [`Error::PublicKeyInvalid`] if `public` is not an encapsulation key (its length, or FIPS 203 7.2).
-    fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error>;
+    fn kem_encapsulate(&self, kem: Kem, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error>;
 
     /// Returns the ML-KEM-768 key pair of a seed, `d ‖ z` of FIPS 203.
     ///
@@ -101,7 +150,7 @@ pub trait AgreementProvider: Provider {
     /// [`Error::Provider`].
     #[cfg(feature = "one-shot")]
     fn kem_from_seed(&self, seed: &[u8; KEM_SEED_LEN]) -> Result<Box<dyn KemKey>, Error> {
-        self.kem_from_private(&super::kem_seed::expand(seed))
+        self.kem_from_private(Kem::MlKem768, &super::kem_seed::expand(seed)[..])
     }
 
     /// Expands an AES-128-GCM key (SP 800-38D).
@@ -135,9 +184,21 @@ pub trait AgreementKey: Send + Sync {
     fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error>;
 }
 
-/// An ML-KEM-768 key pair, whose private half stays behind the seam.
+/// A key pair of P-384 for agreement.
+pub trait P384Key: Send + Sync {
+    /// The public half, `0x04 || X || Y`.
+    fn public(&self) -> &[u8];
+
+    /// Computes the x-coordinate of the shared point, 48 bytes big-endian. `peer` is an uncompressed point.
+    ///
+    /// # Errors
+    /// [`Error::PublicKeyInvalid`] if `peer` is none.
+    fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; P384_SECRET_LEN]>, Error>;
+}
+
+/// An ML-KEM key pair, whose private half stays behind the seam.
 pub trait KemKey: Send + Sync {
-    /// The encapsulation key, [`KEM_PUBLIC_LEN`] bytes.
+    /// The encapsulation key, [`Kem::public_len`] bytes.
     fn public(&self) -> &[u8];
 
     /// Decapsulates: returns the secret in a ciphertext. Every ciphertext of the right length gives a secret (FIPS 203 6.3);

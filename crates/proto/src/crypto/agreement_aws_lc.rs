@@ -4,19 +4,19 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use aws_lc_rs::aead::{AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
-use aws_lc_rs::agreement::{self, ECDH_P256, PrivateKey, UnparsedPublicKey, X25519};
+use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, PrivateKey, UnparsedPublicKey, X25519};
 #[cfg(feature = "one-shot")]
 use aws_lc_rs::digest;
 use aws_lc_rs::hkdf;
-use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
+use aws_lc_rs::kem::{self, Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768, ML_KEM_1024};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::AeadKey;
-use super::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KemKey};
+use super::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, Kem, KemKey, P384_SECRET_LEN, P384Key};
 use super::aws_lc::{Aead, AwsLc};
 use crate::error::Error;
-use crate::limits::{KEY_LEN, P256_PUBLIC_LEN};
+use crate::limits::{KEY_LEN, P256_PUBLIC_LEN, P384_PUBLIC_LEN};
 
 struct Agreement {
     curve: Curve,
@@ -24,7 +24,13 @@ struct Agreement {
     public: Vec<u8>,
 }
 
-struct Kem {
+struct OnP384 {
+    private: PrivateKey,
+    public: Vec<u8>,
+}
+
+struct Decapsulator {
+    kem: Kem,
     private: DecapsulationKey,
     public: Vec<u8>,
 }
@@ -45,8 +51,15 @@ fn algorithm(curve: Curve) -> &'static agreement::Algorithm {
     }
 }
 
-fn secret(bytes: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
-    let mut out = Zeroizing::new([0; 32]);
+fn kem_algorithm(kem: Kem) -> &'static kem::Algorithm<kem::AlgorithmId> {
+    match kem {
+        Kem::MlKem768 => &ML_KEM_768,
+        Kem::MlKem1024 => &ML_KEM_1024,
+    }
+}
+
+fn secret<const N: usize>(bytes: &[u8]) -> Result<Zeroizing<[u8; N]>, Error> {
+    let mut out = Zeroizing::new([0; N]);
     if bytes.len() != out.len() {
         return Err(Error::Provider);
     }
@@ -93,13 +106,13 @@ impl AgreementKey for Agreement {
     }
 }
 
-impl KemKey for Kem {
+impl KemKey for Decapsulator {
     fn public(&self) -> &[u8] {
         &self.public
     }
 
     fn decapsulate(&self, ciphertext: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
-        if ciphertext.len() != KEM_CIPHERTEXT_LEN {
+        if ciphertext.len() != self.kem.ciphertext_len() {
             return Err(Error::PublicKeyInvalid);
         }
         let shared = self.private.decapsulate(Ciphertext::from(ciphertext)).map_err(|_| Error::PublicKeyInvalid)?;
@@ -107,10 +120,25 @@ impl KemKey for Kem {
     }
 }
 
-impl Kem {
-    fn boxed(private: DecapsulationKey) -> Result<Box<dyn KemKey>, Error> {
-        let public = private.encapsulation_key().and_then(|key| key.key_bytes().map(|bytes| bytes.as_ref().to_vec()));
-        Ok(Box::new(Kem { private, public: public.map_err(|_| Error::Provider)? }))
+impl OnP384 {
+    fn boxed(private: PrivateKey) -> Result<Box<dyn P384Key>, Error> {
+        let public = private.compute_public_key().map_err(|_| Error::Provider)?.as_ref().to_vec();
+        Ok(Box::new(OnP384 { private, public }))
+    }
+}
+
+impl P384Key for OnP384 {
+    fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; P384_SECRET_LEN]>, Error> {
+        // The library also reads compressed points and DER.
+        if peer.len() != P384_PUBLIC_LEN || peer.first() != Some(&0x04) {
+            return Err(Error::PublicKeyInvalid);
+        }
+        let peer = UnparsedPublicKey::new(&ECDH_P384, peer);
+        agreement::agree(&self.private, peer, Error::PublicKeyInvalid, secret)
     }
 }
 
@@ -140,19 +168,31 @@ impl AgreementProvider for AwsLc {
         Ok(Box::new(Aead(LessSafeKey::new(key))))
     }
 
-    fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error> {
-        Kem::boxed(DecapsulationKey::generate(&ML_KEM_768).map_err(|_| Error::Provider)?)
+    fn p384_generate(&self) -> Result<Box<dyn P384Key>, Error> {
+        OnP384::boxed(PrivateKey::generate(&ECDH_P384).map_err(|_| Error::Provider)?)
     }
 
-    fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error> {
-        let key = DecapsulationKey::new(&ML_KEM_768, private).map_err(|_| Error::Provider)?;
-        // AWS-LC returns no public half for a key that it has read; FIPS 203 7.3 puts it at a fixed place in the private one.
-        let public = private.get(1152..1152 + super::agreement::KEM_PUBLIC_LEN).ok_or(Error::Provider)?.to_vec();
-        Ok(Box::new(Kem { private: key, public }))
+    fn p384_from_private(&self, private: &[u8; P384_SECRET_LEN]) -> Result<Box<dyn P384Key>, Error> {
+        OnP384::boxed(PrivateKey::from_private_key(&ECDH_P384, private).map_err(|_| Error::Provider)?)
     }
 
-    fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
-        let key = EncapsulationKey::new(&ML_KEM_768, public).map_err(|_| Error::PublicKeyInvalid)?;
+    fn kem_generate(&self, kem: Kem) -> Result<Box<dyn KemKey>, Error> {
+        let private = DecapsulationKey::generate(kem_algorithm(kem)).map_err(|_| Error::Provider)?;
+        let public = private.encapsulation_key().and_then(|key| key.key_bytes().map(|bytes| bytes.as_ref().to_vec()));
+        Ok(Box::new(Decapsulator { kem, private, public: public.map_err(|_| Error::Provider)? }))
+    }
+
+    fn kem_from_private(&self, kem: Kem, private: &[u8]) -> Result<Box<dyn KemKey>, Error> {
+        let key = DecapsulationKey::new(kem_algorithm(kem), private).map_err(|_| Error::Provider)?;
+        // AWS-LC returns no public half for a key that it has read; in the private one (FIPS 203 7.1) two hashes follow it.
+        let end = private.len().checked_sub(64).ok_or(Error::Provider)?;
+        let begin = end.checked_sub(kem.public_len()).ok_or(Error::Provider)?;
+        let public = private.get(begin..end).ok_or(Error::Provider)?.to_vec();
+        Ok(Box::new(Decapsulator { kem, private: key, public }))
+    }
+
+    fn kem_encapsulate(&self, kem: Kem, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
+        let key = EncapsulationKey::new(kem_algorithm(kem), public).map_err(|_| Error::PublicKeyInvalid)?;
         let (ciphertext, shared) = key.encapsulate().map_err(|_| Error::PublicKeyInvalid)?;
         Ok((ciphertext.as_ref().to_vec(), secret(shared.as_ref())?))
     }

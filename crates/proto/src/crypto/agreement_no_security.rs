@@ -6,15 +6,14 @@ use alloc::vec::Vec;
 use zeroize::Zeroizing;
 
 use super::AeadKey;
-use super::agreement::{
-    AgreementKey, AgreementProvider, Cipher, Curve, KEM_CIPHERTEXT_LEN, KEM_PRIVATE_LEN, KEM_PUBLIC_LEN, KemKey,
-};
+use super::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, Kem, KemKey, P384_SECRET_LEN, P384Key};
 use super::no_security::{Aead, NoSecurity, checksum};
 use crate::error::Error;
-use crate::limits::{KEY_LEN, P256_PUBLIC_LEN};
+use crate::limits::{KEY_LEN, P256_PUBLIC_LEN, P384_PUBLIC_LEN};
 
 struct Agreement(Vec<u8>);
-struct Kem([u8; KEM_PUBLIC_LEN]);
+struct OnP384([u8; P384_PUBLIC_LEN]);
+struct Decapsulator(Kem, Vec<u8>);
 
 /// The bytes of X alone, which identify a point in either encoding.
 fn abscissa(public: &[u8]) -> &[u8] {
@@ -46,16 +45,38 @@ impl AgreementKey for Agreement {
     }
 }
 
-impl KemKey for Kem {
+impl P384Key for OnP384 {
     fn public(&self) -> &[u8] {
         &self.0
     }
 
-    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
-        if ciphertext.len() != KEM_CIPHERTEXT_LEN {
+    fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; P384_SECRET_LEN]>, Error> {
+        if peer.len() != P384_PUBLIC_LEN || peer.first() != Some(&0x04) {
             return Err(Error::PublicKeyInvalid);
         }
-        Ok(Zeroizing::new(checksum(&[&self.0, ciphertext])))
+        let (mut a, mut b) = (self.0.as_slice(), peer);
+        if a > b {
+            core::mem::swap(&mut a, &mut b);
+        }
+        Ok(Zeroizing::new(checksum(&[a, b])))
+    }
+}
+
+/// Repeats a checksum up to a length.
+fn long(len: usize, parts: &[&[u8]]) -> Vec<u8> {
+    checksum::<64>(parts).into_iter().cycle().take(len).collect()
+}
+
+impl KemKey for Decapsulator {
+    fn public(&self) -> &[u8] {
+        &self.1
+    }
+
+    fn decapsulate(&self, ciphertext: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
+        if ciphertext.len() != self.0.ciphertext_len() {
+            return Err(Error::PublicKeyInvalid);
+        }
+        Ok(Zeroizing::new(checksum(&[&self.1, ciphertext])))
     }
 }
 
@@ -82,19 +103,31 @@ impl AgreementProvider for NoSecurity {
         Ok(Box::new(Aead(*key)))
     }
 
-    fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error> {
-        Ok(Box::new(Kem(checksum(&[b"kem"]))))
+    fn p384_generate(&self) -> Result<Box<dyn P384Key>, Error> {
+        self.p384_from_private(&[0x5a; P384_SECRET_LEN])
     }
 
-    fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error> {
-        Ok(Box::new(Kem(checksum(&[private]))))
+    fn p384_from_private(&self, private: &[u8; P384_SECRET_LEN]) -> Result<Box<dyn P384Key>, Error> {
+        let mut point = checksum::<P384_PUBLIC_LEN>(&[private]);
+        if let Some(first) = point.first_mut() {
+            *first = 0x04;
+        }
+        Ok(Box::new(OnP384(point)))
     }
 
-    fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
-        if public.len() != KEM_PUBLIC_LEN {
+    fn kem_generate(&self, kem: Kem) -> Result<Box<dyn KemKey>, Error> {
+        self.kem_from_private(kem, b"kem")
+    }
+
+    fn kem_from_private(&self, kem: Kem, private: &[u8]) -> Result<Box<dyn KemKey>, Error> {
+        Ok(Box::new(Decapsulator(kem, long(kem.public_len(), &[private]))))
+    }
+
+    fn kem_encapsulate(&self, kem: Kem, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
+        if public.len() != kem.public_len() {
             return Err(Error::PublicKeyInvalid);
         }
-        let ciphertext = checksum::<KEM_CIPHERTEXT_LEN>(&[public]).to_vec();
+        let ciphertext = long(kem.ciphertext_len(), &[public]);
         let secret = Zeroizing::new(checksum(&[public, &ciphertext]));
         Ok((ciphertext, secret))
     }

@@ -20,7 +20,7 @@ mod agreement_aws_lc;
 mod agreement_no_security;
 #[cfg(feature = "aws-lc")]
 pub mod aws_lc;
-pub mod es256;
+pub mod identity;
 #[cfg(feature = "one-shot")]
 pub(crate) mod kem_seed;
 #[cfg(any(feature = "no-security", test))]

@@ -1,6 +1,6 @@
 //! ring behind the seam: AEADs, hashes, signatures and randomness (ADR 0019). Its key agreement is [`super::rust_crypto`]'s:
-//! ring makes no key of a given scalar, agrees with no key twice, reads no compressed point and has no ML-KEM. So all suites
-//! are offered.
+//! ring makes no key of a given scalar, agrees with no key twice, reads no compressed point and has no ML-KEM. ML-DSA is RustCrypto's
+//! too. So all suites and signature algorithms are offered.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -9,17 +9,18 @@ use alloc::vec::Vec;
 use ring::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED, ECDSA_P384_SHA384_FIXED_SIGNING,
+    EcdsaKeyPair, EcdsaSigningAlgorithm, EcdsaVerificationAlgorithm, KeyPair, UnparsedPublicKey,
 };
 use ring::{digest, hmac};
 use zeroize::Zeroizing;
 
-use super::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, KEM_PRIVATE_LEN, KemKey};
-use super::es256::{ES256_PKCS8_LEN_MAX, ES256_SIGNATURE_LEN, Es256, Es256Key, Es256Public, NewKey};
+use super::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, Kem, KemKey, P384_SECRET_LEN, P384Key};
+use super::identity::{IdentityLibrary, NewSchemeKey, PKCS8_LEN_MAX, Scheme, SchemeKey, SchemePublic};
 use super::rust_crypto::{RustCrypto, agreement};
 use super::{AeadKey, EphemeralKey, MacKey, PeerKey, Provider};
 use crate::error::Error;
-use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
+use crate::limits::{IV_LEN, KEY_LEN, TAG_LEN};
 
 /// The provider over ring, with the key agreement of RustCrypto.
 #[derive(Debug, Clone, Copy)]
@@ -29,21 +30,22 @@ struct Aead(LessSafeKey);
 
 struct Mac(hmac::Key);
 
-struct Public(UnparsedPublicKey<[u8; P256_PUBLIC_LEN]>);
+struct Public(UnparsedPublicKey<Vec<u8>>);
 
-struct Pair {
-    pair: EcdsaKeyPair,
-    public: [u8; P256_PUBLIC_LEN],
+struct Pair(EcdsaKeyPair);
+
+/// Returns the library's algorithms of ECDSA; `None` for the schemes that it lacks.
+fn ecdsa(scheme: Scheme) -> Option<(&'static EcdsaSigningAlgorithm, &'static EcdsaVerificationAlgorithm)> {
+    match scheme {
+        Scheme::Es256 => Some((&ECDSA_P256_SHA256_FIXED_SIGNING, &ECDSA_P256_SHA256_FIXED)),
+        Scheme::Es384 => Some((&ECDSA_P384_SHA384_FIXED_SIGNING, &ECDSA_P384_SHA384_FIXED)),
+        Scheme::MlDsa65 | Scheme::MlDsa87 => None,
+    }
 }
 
-impl Pair {
-    fn boxed(document: &[u8]) -> Result<Box<dyn Es256Key>, Error> {
-        let random = SystemRandom::new();
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document, &random);
-        let pair = pair.map_err(|_| Error::Provider)?;
-        let public = pair.public_key().as_ref().try_into().map_err(|_| Error::Provider)?;
-        Ok(Box::new(Pair { pair, public }))
-    }
+fn pair(algorithm: &'static EcdsaSigningAlgorithm, document: &[u8]) -> Result<Box<dyn SchemeKey>, Error> {
+    let pair = EcdsaKeyPair::from_pkcs8(algorithm, document, &SystemRandom::new());
+    Ok(Box::new(Pair(pair.map_err(|_| Error::Provider)?)))
 }
 
 fn array(bytes: &[u8]) -> [u8; 32] {
@@ -107,16 +109,24 @@ impl AgreementProvider for Ring {
         Ok(Box::new(Aead(LessSafeKey::new(UnboundKey::new(algorithm, key).map_err(|_| Error::Provider)?))))
     }
 
-    fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error> {
-        agreement::kem_generate()
+    fn p384_generate(&self) -> Result<Box<dyn P384Key>, Error> {
+        agreement::p384_generate()
     }
 
-    fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error> {
-        agreement::kem_from_private(private)
+    fn p384_from_private(&self, private: &[u8; P384_SECRET_LEN]) -> Result<Box<dyn P384Key>, Error> {
+        agreement::p384_from_private(private)
     }
 
-    fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
-        agreement::kem_encapsulate(public)
+    fn kem_generate(&self, kem: Kem) -> Result<Box<dyn KemKey>, Error> {
+        agreement::kem_generate(kem)
+    }
+
+    fn kem_from_private(&self, kem: Kem, private: &[u8]) -> Result<Box<dyn KemKey>, Error> {
+        agreement::kem_from_private(kem, private)
+    }
+
+    fn kem_encapsulate(&self, kem: Kem, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error> {
+        agreement::kem_encapsulate(kem, public)
     }
 
     #[cfg(feature = "one-shot")]
@@ -148,42 +158,50 @@ impl AeadKey for Aead {
     }
 }
 
-impl Es256 for Ring {
-    fn public(&self, point: &[u8]) -> Result<Box<dyn Es256Public>, Error> {
-        // ring checks a key when it verifies; this code must report a bad key when it is read.
-        RustCrypto.public(point)?;
-        let point = point.try_into().map_err(|_| Error::PublicKeyInvalid)?;
-        Ok(Box::new(Public(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point))))
+impl IdentityLibrary for Ring {
+    fn has(&self, scheme: Scheme) -> bool {
+        RustCrypto.has(scheme)
     }
 
-    fn generate(&self) -> Result<NewKey, Error> {
-        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+    fn scheme_public(&self, scheme: Scheme, key: &[u8]) -> Result<Box<dyn SchemePublic>, Error> {
+        // ring checks a key when it verifies; this code must report a bad key when it is read.
+        let checked = RustCrypto.scheme_public(scheme, key)?;
+        Ok(match ecdsa(scheme) {
+            Some((_, algorithm)) => Box::new(Public(UnparsedPublicKey::new(algorithm, key.to_vec()))),
+            None => checked,
+        })
+    }
+
+    fn scheme_generate(&self, scheme: Scheme) -> Result<NewSchemeKey, Error> {
+        let Some((algorithm, _)) = ecdsa(scheme) else { return RustCrypto.scheme_generate(scheme) };
+        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new());
         let document = Zeroizing::new(document.map_err(|_| Error::Provider)?.as_ref().to_vec());
-        let pair = Pair::boxed(&document)?;
+        let pair = pair(algorithm, &document)?;
         Ok((document, pair))
     }
 
-    fn from_pkcs8(&self, document: &[u8]) -> Result<Box<dyn Es256Key>, Error> {
-        if document.len() > ES256_PKCS8_LEN_MAX {
-            return Err(Error::Provider);
+    fn scheme_from_pkcs8(&self, scheme: Scheme, document: &[u8]) -> Result<Box<dyn SchemeKey>, Error> {
+        match ecdsa(scheme) {
+            Some(_) if document.len() > PKCS8_LEN_MAX => Err(Error::Provider),
+            Some((algorithm, _)) => pair(algorithm, document),
+            None => RustCrypto.scheme_from_pkcs8(scheme, document),
         }
-        Pair::boxed(document)
     }
 }
 
-impl Es256Public for Public {
-    fn verify(&self, message: &[u8], signature: &[u8; ES256_SIGNATURE_LEN]) -> bool {
+impl SchemePublic for Public {
+    fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         self.0.verify(message, signature).is_ok()
     }
 }
 
-impl Es256Key for Pair {
-    fn public(&self) -> &[u8; P256_PUBLIC_LEN] {
-        &self.public
+impl SchemeKey for Pair {
+    fn public(&self) -> &[u8] {
+        self.0.public_key().as_ref()
     }
 
-    fn sign(&self, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], Error> {
-        let signature = self.pair.sign(&SystemRandom::new(), message).map_err(|_| Error::Provider)?;
-        signature.as_ref().try_into().map_err(|_| Error::Provider)
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let signature = self.0.sign(&SystemRandom::new(), message).map_err(|_| Error::Provider)?;
+        Ok(signature.as_ref().to_vec())
     }
 }

@@ -162,7 +162,7 @@ pub(super) fn ml_kem_encapsulate(
     message: Option<&[u8]>,
 ) -> Result<(Vec<u8>, Secret), HpkeError> {
     let encapsulated = match message {
-        None => provider.kem_encapsulate(public),
+        None => provider.kem_encapsulate(crate::crypto::agreement::Kem::MlKem768, public),
         Some(message) => {
             let message = message.try_into().map_err(|_| HpkeError::PrivateKey)?;
             crate::crypto::kem_seed::encapsulate_with(public, message)

@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use super::{KeyConfig, KeyConfigError};
 use crate::crypto::agreement::AgreementProvider;
-use crate::crypto::es256::{Es256, Es256Key};
+use crate::crypto::identity::{IdentityLibrary, IdentityPair};
 use crate::error::Error;
-use crate::limits::P256_PUBLIC_LEN;
 use crate::session::native::key_set::{TIME_MS_MAX, time};
 use crate::session::native::{Fields, KeySetFault, RootSignature, signed_list};
 use crate::wire::base64;
@@ -103,7 +102,7 @@ impl KeyDocument {
     ///
     /// # Errors
     /// [`Error::Provider`].
-    pub fn sign(&mut self, provider: &dyn AgreementProvider, root: &dyn Es256Key) -> Result<(), Error> {
+    pub fn sign(&mut self, provider: &dyn AgreementProvider, root: &IdentityPair) -> Result<(), Error> {
         self.root = Some(signed_list::sign(provider, root, &self.signed_message(provider))?);
         Ok(())
     }
@@ -115,13 +114,13 @@ impl KeyDocument {
     pub fn verify(
         &self,
         provider: &dyn AgreementProvider,
-        es256: &dyn Es256,
-        root: &[u8; P256_PUBLIC_LEN],
+        library: &dyn IdentityLibrary,
+        root: &[u8],
         now_ms: u64,
         last_issued_ms: u64,
     ) -> Result<(), KeySetFault> {
         let message = self.signed_message(provider);
-        KeySetFault::check(provider, es256, root, self.root.as_ref(), &message)?;
+        KeySetFault::check(provider, library, root, self.root.as_ref(), &message)?;
         KeySetFault::check_times((self.issued_ms, self.expires_ms), now_ms, last_issued_ms)
     }
 }

@@ -3,10 +3,10 @@
 use sealway_proto::Error;
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::agreement::Curve;
-use sealway_proto::crypto::es256::Es256Public;
+use sealway_proto::crypto::identity::{IdentityPublic, SignatureAlgorithm};
 use sealway_proto::session::native::message::transcript;
 use sealway_proto::session::native::{
-    ClientInit, ClientOffer, ClientSession, IdentityKey, InitAnswer, InitRequest, InitSurroundings, KeyId,
+    ClientInit, ClientOffer, ClientSession, Group, IdentityKey, InitAnswer, InitRequest, InitSurroundings, KeyId,
     ServerRandoms, ShareKey, Suite, Terms, agree, choose,
 };
 use sealway_proto::session::{Auth, Session, SessionKey, SessionRecord};
@@ -18,7 +18,7 @@ use sealway_testkit::native_vectors::{
 use sealway_testkit::vectors::Hex;
 use serde_json::Value;
 
-use super::{es256, provider};
+use super::{library, provider};
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     Provider::sha256(provider(), &[bytes])
@@ -29,8 +29,30 @@ fn suites(names: &[String]) -> Vec<Suite> {
 }
 
 fn identity(of: &Identity) -> IdentityKey {
-    let pair = provider().agreement_from_private(Curve::P256, &of.scalar_hex.array()).unwrap();
-    IdentityKey::new(provider(), pair.public().try_into().unwrap(), of.not_before_ms, of.not_after_ms)
+    let public = match &of.public_hex {
+        Some(public) => public.0.clone(),
+        None => {
+            let pair = provider().agreement_from_private(Curve::P256, &of.scalar_hex.array()).unwrap();
+            pair.public().to_vec()
+        }
+    };
+    let key = IdentityKey::new(provider(), &public, of.not_before_ms, of.not_after_ms).unwrap();
+    assert_eq!(&*key.alg, of.alg.as_deref().unwrap_or("ES256"));
+    check_seed(of, &key);
+    key
+}
+
+/// Checks that the library derives the same public key of an ML-DSA key's seed (RFC 9881 section 6).
+fn check_seed(of: &Identity, key: &IdentityKey) {
+    let oid_end = match key.algorithm() {
+        Some(SignatureAlgorithm::MlDsa65) => 0x12,
+        Some(SignatureAlgorithm::MlDsa87) => 0x13,
+        _ => return,
+    };
+    let mut document =
+        vec![0x30, 0x34, 2, 1, 0, 0x30, 0x0b, 6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, oid_end, 4, 0x22, 0x80, 0x20];
+    document.extend_from_slice(&of.seed_hex.as_ref().unwrap().0);
+    assert_eq!(library().from_pkcs8(&document).unwrap().public(), &*key.public_key);
 }
 
 /// Returns the first live key that the client accepts, and all live keys, the latest first.
@@ -38,32 +60,45 @@ fn signer(request: &InitRequest, identities: &[Identity], now_ms: u64) -> Result
     let mut live: Vec<IdentityKey> = identities.iter().map(identity).filter(|key| key.is_live(now_ms)).collect();
     live.sort_by_key(|key| core::cmp::Reverse(key.not_before_ms));
     let all: Vec<KeyId> = live.iter().map(|key| key.key_id).collect();
-    let pins = &request.pinned_key_ids;
-    let first = all.iter().find(|id| pins.is_empty() || pins.contains(id)).ok_or(Error::KeyRetired)?;
-    Ok((*first, all))
+    let first = live.iter().find(|key| request.is_served_by(key)).ok_or(Error::KeyRetired)?;
+    Ok((first.key_id, all))
 }
 
 /// Returns the identity key of this id, if the client trusts it.
-pub(crate) fn trusted(keys: &[Hex], id: &KeyId) -> Option<Box<dyn Es256Public>> {
-    let key = keys.iter().find(|key| KeyId::of(provider(), &key.array()) == *id)?;
-    Some(es256().public(&key.0).unwrap())
+pub(crate) fn trusted(keys: &[Hex], id: &KeyId) -> Option<IdentityPublic> {
+    let key = keys.iter().find(|key| KeyId::of(provider(), &key.0) == *id)?;
+    Some(library().public(&key.0).unwrap())
+}
+
+/// Returns the private key of the suite's group; empty if it has none.
+fn point<'v>(suite: Suite, x25519: &'v Hex, p256: &'v Hex, p384: Option<&'v Hex>) -> &'v [u8] {
+    match suite.group() {
+        None => &[],
+        Some(Group::X25519) => &x25519.0,
+        Some(Group::P256) => &p256.0,
+        Some(Group::P384) => &p384.unwrap().0,
+    }
 }
 
 /// Creates a client that has sent this body.
 fn begun(keys: &ClientKeys, authorization: Option<&str>, body: &[u8], old: Option<&ClientSession>) -> ClientInit {
     let said = InitRequest::parse(body).unwrap();
     let suite = Suite::from_name(&said.suite).unwrap();
-    let curve = if suite == Suite::X25519MlKem768 { &keys.x25519_hex } else { &keys.p256_scalar_hex };
-    let curve = provider().agreement_from_private(suite.curve(), &curve.array()).unwrap();
-    let kem = suite.is_hybrid().then(|| provider().kem_from_private(&keys.kem_private_hex.array()).unwrap());
+    let point = point(suite, &keys.x25519_hex, &keys.p256_scalar_hex, keys.p384_scalar_hex.as_ref());
+    let share = ShareKey::from_private(provider(), suite, point, &keys.kem_private_hex.0).unwrap();
     let offer = ClientOffer {
         suites: said.suites.iter().map(|name| Suite::from_name(name).unwrap()).collect(),
         client_id: said.client_id.to_string(),
         ttl_sec: said.ttl_sec,
         pinned_key_ids: said.pinned_key_ids,
+        signature_algorithms: said
+            .signature_algorithms
+            .iter()
+            .filter_map(|name| SignatureAlgorithm::from_name(name))
+            .collect(),
         credential: authorization.map(|text| sha256(text.as_bytes())),
     };
-    let mut init = ClientInit::new(offer, ShareKey::from_parts(suite, curve, kem).unwrap(), old).unwrap();
+    let mut init = ClientInit::new(offer, share, old).unwrap();
     if let Some(proof) = &said.proof {
         init.set_proof(proof);
     }
@@ -78,7 +113,7 @@ fn finish(init: ClientInit, keys: &[Hex], status: u16, answer: &[u8]) -> Result<
         return Err(Error::AnswerMismatch);
     }
     let claimed = init.claimed(answer)?;
-    init.finish(provider(), trusted(keys, &claimed.key_id).as_deref(), answer)
+    init.finish(provider(), trusted(keys, &claimed.key_id).as_ref(), answer)
 }
 
 /// Creates the client's side of an agreed session.
@@ -87,6 +122,8 @@ pub(crate) fn client_session(of: &NativeClient) -> ClientSession {
         p256_scalar_hex: of.p256_scalar_hex.clone(),
         x25519_hex: Hex(Vec::new()),
         kem_private_hex: Hex(Vec::new()),
+        p384_scalar_hex: None,
+        kem_seed_hex: None,
     };
     let init = begun(&keys, None, of.body.as_bytes(), None);
     finish(init, std::slice::from_ref(&of.trusted_hex), 201, of.answer.as_bytes()).unwrap()
@@ -110,14 +147,17 @@ pub(crate) fn server_session(id: &str, wire: Wire, prk: &Hex, created_ms: u64, e
 }
 
 fn randoms(suite: Suite, of: &ServerKeys) -> ServerRandoms {
-    let curve = if suite == Suite::X25519MlKem768 { &of.x25519_hex } else { &of.p256_scalar_hex };
-    let kem = suite.is_hybrid().then(|| (of.kem_ciphertext_hex.0.clone(), of.kem_secret_hex.array().into()));
-    ServerRandoms::Given(curve.array().into(), kem)
+    let point = point(suite, &of.x25519_hex, &of.p256_scalar_hex, of.p384_scalar_hex.as_ref());
+    let kem = suite.kem().map(|_| (of.kem_ciphertext_hex.0.clone(), of.kem_secret_hex.array().into()));
+    ServerRandoms::Given(point.to_vec().into(), kem)
 }
 
 pub(crate) fn init(v: &NativeInit, old: Option<&EarlierSession>) {
     server(v, old);
-    if let Some(keys) = &v.client {
+    let said = InitRequest::parse(v.body.as_slice()).unwrap();
+    // This client names no algorithm that it does not know.
+    let is_ours = said.signature_algorithms.iter().all(|name| SignatureAlgorithm::from_name(name).is_some());
+    if let Some(keys) = v.client.as_ref().filter(|_| is_ours) {
         let old = old.map(|old| client_session(&old.client));
         let init = begun(keys, v.authorization.as_deref(), v.body.as_slice(), old.as_ref());
         let session = finish(init, &v.trusted_hex, 201, v.answer.as_bytes()).unwrap();

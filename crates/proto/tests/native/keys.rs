@@ -1,5 +1,6 @@
 //! Key sets, and the proofs of problems.
 
+use sealway_proto::crypto::identity::SignatureAlgorithm;
 use sealway_proto::session::native::problem::prove_clock;
 use sealway_proto::session::native::{KeyId, KeySet, KeySetFault, Problem, RejectedRequest, sends_again};
 use sealway_proto::wire::base64;
@@ -9,13 +10,25 @@ use sealway_testkit::vectors::Hex;
 
 use super::calls::session;
 use super::inits::client_session;
-use super::{es256, provider};
+use super::{library, provider};
 
 /// Returns the set if a client accepts it, otherwise the code of the rejection.
-fn take(root: &Hex, body: &str, now_ms: u64, taken_issued_ms: Option<u64>) -> Result<KeySet, &'static str> {
+fn take(
+    root: &Hex,
+    accepted: Option<&[String]>,
+    body: &str,
+    now_ms: u64,
+    taken_issued_ms: Option<u64>,
+) -> Result<KeySet, &'static str> {
+    // The caller, who has pinned the root, rejects such a one before.
+    let named = SignatureAlgorithm::of_public(&root.0).map(SignatureAlgorithm::name);
+    let is_restricted_away = accepted.is_some_and(|names| names.iter().all(|name| Some(name.as_str()) != named));
     let set = KeySet::parse(provider(), body.as_bytes()).map_err(|error| error.code())?;
     let last = taken_issued_ms.unwrap_or_default();
-    set.verify(provider(), es256(), &root.array(), now_ms, last).map_err(|fault| match fault {
+    if is_restricted_away && set.root.is_some() {
+        return Err("key_untrusted");
+    }
+    set.verify(provider(), library(), &root.0, now_ms, last).map_err(|fault| match fault {
         KeySetFault::SignatureInvalid => "signature_invalid",
         KeySetFault::Unsigned
         | KeySetFault::OtherRoot
@@ -27,24 +40,29 @@ fn take(root: &Hex, body: &str, now_ms: u64, taken_issued_ms: Option<u64>) -> Re
 }
 
 pub(crate) fn key_set(v: &NativeKeySet) {
-    let set = take(&v.root_public_hex, &v.body, v.now_ms, v.taken_issued_ms).unwrap();
+    let accepted = v.signature_algorithms.as_deref();
+    let set = take(&v.root_public_hex, accepted, &v.body, v.now_ms, v.taken_issued_ms).unwrap();
     assert_eq!(set.issued_ms, v.issued_ms);
-    assert_eq!(set.keys.len(), v.keys.len());
-    for (key, want) in set.keys.iter().zip(&v.keys) {
+    let known: Vec<_> = set.keys.iter().filter(|key| key.algorithm().is_some()).collect();
+    assert_eq!(known.len(), v.keys.len());
+    for (key, want) in known.into_iter().zip(&v.keys) {
         assert_eq!(key.key_id.as_str(), want.key_id);
-        assert_eq!(key.public_key, want.public_hex.array());
+        assert_eq!(*key.public_key, want.public_hex.0);
     }
     assert!(!v.signers.is_empty());
     for signer in &v.signers {
         let key = set.signer(&KeyId::parse(&signer.key_id).unwrap(), signer.server_time_ms, signer.now_ms);
+        let is_accepted =
+            |name: &str| accepted.map_or(name == "ES256", |names| names.iter().any(|other| other == name));
+        let key = key.filter(|key| is_accepted(&key.alg));
         assert_eq!(key.is_some(), signer.trusted, "{signer:?}");
     }
     // The set is accepted once more after it is encoded again.
-    assert_eq!(take(&v.root_public_hex, &set.encode(), v.now_ms, v.taken_issued_ms), Ok(set));
+    assert_eq!(take(&v.root_public_hex, accepted, &set.encode(), v.now_ms, v.taken_issued_ms), Ok(set));
 }
 
 pub(crate) fn key_set_refused(v: &KeySet3Refused) -> &'static str {
-    take(&v.root_public_hex, &v.body, v.now_ms, v.taken_issued_ms).unwrap_err()
+    take(&v.root_public_hex, v.signature_algorithms.as_deref(), &v.body, v.now_ms, v.taken_issued_ms).unwrap_err()
 }
 
 /// Returns whether a client may accept the time in a problem.

@@ -7,6 +7,7 @@ mod inits;
 mod keys;
 #[path = "../providers/mod.rs"]
 mod providers;
+mod sizes;
 #[cfg(target_os = "linux")]
 mod wiped;
 
@@ -14,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use providers::{es256, provider};
+use providers::{library, provider};
 use sealway_proto::Error;
 use sealway_testkit::native_vectors::{NativeScenario, load_native};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::exchange::{Exchange, readmit};
 use sealway_proto::hpke::{Kem, PrivateKey};
 use sealway_proto::one_shot::{ClientPsk, KeyConfig, KeyDocument, seal};
@@ -150,10 +150,21 @@ fn request_refused(v: &OneShotRequestRefused) -> &'static str {
     }
 }
 
-fn take(root: &Hex, body: &str, now_ms: u64, taken: Option<u64>) -> Result<KeyDocument, &'static str> {
+fn take(
+    root: &Hex,
+    accepted: Option<&[String]>,
+    body: &str,
+    now_ms: u64,
+    taken: Option<u64>,
+) -> Result<KeyDocument, &'static str> {
     let document = KeyDocument::parse(provider(), body.as_bytes()).map_err(|error| error.code())?;
     let last = taken.unwrap_or_default();
-    document.verify(provider(), default_es256(), &root.array(), now_ms, last).map_err(|fault| match fault {
+    // The caller, who has pinned the root, rejects such a one before.
+    let named = SignatureAlgorithm::of_public(&root.0).map(SignatureAlgorithm::name);
+    if document.root.is_some() && accepted.is_some_and(|names| names.iter().all(|name| Some(name.as_str()) != named)) {
+        return Err("key_untrusted");
+    }
+    document.verify(provider(), default_identity_library(), &root.0, now_ms, last).map_err(|fault| match fault {
         KeySetFault::SignatureInvalid => "signature_invalid",
         KeySetFault::Unsigned
         | KeySetFault::OtherRoot
@@ -165,7 +176,8 @@ fn take(root: &Hex, body: &str, now_ms: u64, taken: Option<u64>) -> Result<KeyDo
 }
 
 fn document(v: &OneShotDocument) {
-    let document = take(&v.root_public_hex, &v.body, v.now_ms, v.taken_issued_ms).unwrap();
+    let document =
+        take(&v.root_public_hex, v.signature_algorithms.as_deref(), &v.body, v.now_ms, v.taken_issued_ms).unwrap();
     assert_eq!((document.issued_ms, document.keys.len()), (v.issued_ms, v.keys.len()));
     for (key, want) in document.keys.iter().zip(&v.keys) {
         assert_eq!(key.config, want.config_hex.0);
@@ -181,11 +193,13 @@ fn document(v: &OneShotDocument) {
         assert_eq!(chosen.map(|config| config.kid(provider())), choice.kid, "{choice:?}");
     }
     // The document is accepted once more after it is encoded again.
-    assert_eq!(take(&v.root_public_hex, &document.encode(), v.now_ms, v.taken_issued_ms), Ok(document));
+    let accepted = v.signature_algorithms.as_deref();
+    assert_eq!(take(&v.root_public_hex, accepted, &document.encode(), v.now_ms, v.taken_issued_ms), Ok(document));
 }
 
 fn document_refused(v: &OneShotDocumentRefused) -> &'static str {
-    take(&v.root_public_hex, &v.body, v.now_ms, v.taken_issued_ms).map_or_else(|code| code, |_| "accepted")
+    take(&v.root_public_hex, v.signature_algorithms.as_deref(), &v.body, v.now_ms, v.taken_issued_ms)
+        .map_or_else(|code| code, |_| "accepted")
 }
 
 fn derived(v: &DerivedPsk) {

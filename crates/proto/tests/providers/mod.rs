@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::crypto::aws_lc::AwsLc;
-use sealway_proto::crypto::es256::Es256;
+use sealway_proto::crypto::identity::IdentityLibrary;
 use sealway_proto::crypto::ring::Ring;
 use sealway_proto::crypto::rust_crypto::RustCrypto;
 
@@ -14,20 +14,20 @@ use sealway_proto::crypto::rust_crypto::RustCrypto;
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
     pub(crate) agreement: &'static dyn AgreementProvider,
-    pub(crate) es256: &'static dyn Es256,
+    pub(crate) library: &'static dyn IdentityLibrary,
 }
 
 pub(crate) const ALL: [Backend; 3] = [
-    Backend { name: "aws-lc", agreement: &AwsLc, es256: &AwsLc },
-    Backend { name: "ring", agreement: &Ring, es256: &Ring },
-    Backend { name: "rust-crypto", agreement: &RustCrypto, es256: &RustCrypto },
+    Backend { name: "aws-lc", agreement: &AwsLc, library: &AwsLc },
+    Backend { name: "ring", agreement: &Ring, library: &Ring },
+    Backend { name: "rust-crypto", agreement: &RustCrypto, library: &RustCrypto },
 ];
 
 thread_local! {
     static CURRENT: Cell<Backend> = const { Cell::new(ALL[0]) };
 }
 
-/// Runs `play` with each in turn; on this thread [`provider`] and [`es256`] return it.
+/// Runs `play` with each in turn; on this thread [`provider`] and [`library`] return it.
 pub(crate) fn with_each(play: impl Fn(&'static str)) {
     for built in ALL {
         CURRENT.set(built);
@@ -40,6 +40,6 @@ pub(crate) fn provider() -> &'static dyn AgreementProvider {
     CURRENT.get().agreement
 }
 
-pub(crate) fn es256() -> &'static dyn Es256 {
-    CURRENT.get().es256
+pub(crate) fn library() -> &'static dyn IdentityLibrary {
+    CURRENT.get().library
 }

@@ -6,7 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sealway_proto::crypto::Provider;
-use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, default_es256};
+use sealway_proto::crypto::identity::default_identity_library;
 use serde_json::{Map, Value};
 
 use super::normal_url;
@@ -16,6 +16,8 @@ use crate::answer::Refusal;
 const PROOF_LEN_MAX: usize = 8 * 1024;
 /// Maximum length of `jti`, in characters.
 const JTI_LEN_MAX: usize = 128;
+/// Length of a signature by ES256, in bytes.
+const SIGNATURE_LEN: usize = 64;
 /// Members of a JWK that hold, or imply, a private or symmetric key.
 const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
@@ -56,9 +58,8 @@ pub(super) fn verify(
     }
     let jwk = header.get("jwk").and_then(Value::as_object).ok_or(MALFORMED)?;
     let (point, thumbprint) = public(provider, jwk).ok_or(Refusal::Token("the proof's key is not taken"))?;
-    let signature: [u8; ES256_SIGNATURE_LEN] =
-        bytes(signature).and_then(|signature| signature.try_into().ok()).ok_or(MALFORMED)?;
-    let key = default_es256().public(&point).map_err(|_| Refusal::Token("the proof's key is not taken"))?;
+    let signature = bytes(signature).filter(|signature| signature.len() == SIGNATURE_LEN).ok_or(MALFORMED)?;
+    let key = default_identity_library().public(&point).map_err(|_| Refusal::Token("the proof's key is not taken"))?;
     if !key.verify(signed.as_bytes(), &signature) {
         return Err(Refusal::Token("the proof's signature"));
     }

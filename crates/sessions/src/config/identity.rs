@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::{ConfigError, FilePath, Flag, Problems, relative_to};
 use serde::{Deserialize, Serialize};
@@ -109,11 +109,11 @@ impl IdentityConfig {
         clock: &Arc<dyn Clock>,
         store: &StoreUrl,
     ) -> Result<Option<Arc<Identity>>, ConfigError> {
-        let (es256, now_ms) = (default_es256(), clock.now_ms());
+        let (library, now_ms) = (default_identity_library(), clock.now_ms());
         let path = match &self.place {
             Place::File(path) => path,
             Place::Beside(path) if path.exists() => path,
-            Place::Memory => return Ok(Some(Arc::new(Identity::in_memory(provider, es256, now_ms)?))),
+            Place::Memory => return Ok(Some(Arc::new(Identity::in_memory(provider, library, now_ms)?))),
             Place::Off | Place::Beside(_) => {
                 // An API side has its authority's identity.
                 if !matches!(store, StoreUrl::Remote(_)) {
@@ -129,7 +129,7 @@ impl IdentityConfig {
             self.make_key_file(provider, path, now_ms)?;
         }
         let broker = self.broker.clone().map(|(socket, profile, uid)| BrokerAccess::new(socket, profile, uid));
-        let identity = Identity::load(provider, es256, path, broker, now_ms)?;
+        let identity = Identity::load(provider, library, path, broker, now_ms)?;
         identity.try_all(now_ms).await?;
         tracing::info!(file = %path.display(), live = ?identity.live_at(now_ms), "identity keys for wire 3");
         Ok(Some(Arc::new(identity)))
@@ -150,7 +150,7 @@ impl IdentityConfig {
         };
         if path.exists() {
             let broker = self.broker.clone().map(|(socket, profile, uid)| BrokerAccess::new(socket, profile, uid));
-            problems.take(AT, Identity::load(provider, default_es256(), path, broker, now_ms));
+            problems.take(AT, Identity::load(provider, default_identity_library(), path, broker, now_ms));
         } else if let Err(err) = self.may_make_key_file(path) {
             problems.add_error(&err);
         } else {
@@ -173,7 +173,14 @@ impl IdentityConfig {
     fn make_key_file(&self, provider: &dyn Provider, path: &Path, now_ms: u64) -> Result<(), ConfigError> {
         self.may_make_key_file(path)?;
         let mut file = KeyFile::default();
-        let key = file.generate(provider, default_es256(), now_ms, now_ms.saturating_add(GENERATED_LIFE_MS), now_ms)?;
+        let key = file.generate(
+            provider,
+            default_identity_library(),
+            SignatureAlgorithm::Es256,
+            now_ms,
+            now_ms.saturating_add(GENERATED_LIFE_MS),
+            now_ms,
+        )?;
         file.create(path)?;
         tracing::warn!(file = %path.display(), %key, "identity key created; keep the file: clients identify the service by this key");
         Ok(())

@@ -25,8 +25,8 @@ pub(super) struct RawPolicy {
     /// Subject of the session.
     /// - default: any
     subject: Option<String>,
-    /// Suites of wire 3 that may be agreed: `X25519MLKEM768`, `SecP256r1MLKEM768`, `P256`.
-    /// - default: all
+    /// Suites of wire 3 that may be agreed, by their names in `wire3.suites`.
+    /// - default: all of `wire3.suites`
     suites: Option<Vec<String>>,
     /// Shortest life of a session; a shorter one is raised to it.
     ttl_min_sec: Within<u32, 1, { TTL_SEC_CONFIG_MAX as u64 }>,

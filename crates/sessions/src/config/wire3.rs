@@ -13,8 +13,9 @@ const RENEW_SEC_MAX: u64 = 366 * 86_400;
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawNative {
-    /// Suites that may be agreed: `X25519MLKEM768`, `SecP256r1MLKEM768`, `P256`; the order does not matter.
-    /// - default: all
+    /// Suites that may be agreed: `X25519MLKEM768`, `SecP256r1MLKEM768`, `P256`, `SecP384r1MLKEM1024`, `MLKEM1024`; the order
+    /// does not matter.
+    /// - default: `X25519MLKEM768`, `SecP256r1MLKEM768`, `P256`
     suites: Option<Vec<String>>,
     /// Longest chain of renewals, from the init on.
     renew_max_sec: Number<u32, 86_400, 1, RENEW_SEC_MAX>,
@@ -35,7 +36,10 @@ pub(super) fn resolve(raw: &RawNative, problems: &mut Problems) -> Wire3Policy {
             suites.sort_unstable();
             suites.dedup();
             if names.is_empty() {
-                problems.add("sessions.wire3.suites", "no suite could be agreed; name some, or take it out for all");
+                problems.add(
+                    "sessions.wire3.suites",
+                    "no suite could be agreed; name some, or take it out for the default ones",
+                );
             }
             suites
         }

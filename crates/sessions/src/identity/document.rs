@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::crypto::es256::Es256;
+use sealway_proto::crypto::identity::IdentityLibrary;
 use sealway_proto::session::native::KeySet;
 use sealway_proto::session::native::key_set::KEY_SET_LEN_MAX;
 use sealway_runtime::config::{ConfigError, read_bounded};
@@ -25,12 +25,12 @@ impl Document {
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
-    pub fn read(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
+    pub fn read(provider: &dyn Provider, library: &dyn IdentityLibrary, path: &Path) -> Result<Self, ConfigError> {
         let text = zeroize::Zeroizing::new(read_bounded(path, 2 * KEY_SET_LEN_MAX as u64)?);
         let is_set =
             serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.get("issued_ms").is_some());
         if !is_set {
-            return KeyFile::read(provider, es256, path).map(Document::Keys);
+            return KeyFile::read(provider, library, path).map(Document::Keys);
         }
         let set = KeySet::parse(provider, text.as_bytes());
         set.map(Document::Set).map_err(|err| ConfigError(format!("{}: {err}", path.display())))

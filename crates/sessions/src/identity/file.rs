@@ -6,13 +6,15 @@
 //!  {"key_id": "…", "broker_key": "identity-2", "public_key": "<base64>", "not_before": "…", "not_after": "…"}],
 //!  "root_public_key": "<base64>", "signed_set": {…}}
 //! ```
+//!
+//! A private key names its algorithm. Of a composite key, both PKCS #8 documents are in the one text, ECDSA's before ML-DSA's. ML-DSA keys
+//! are written as their seeds (RFC 9881 section 6).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::crypto::es256::{Es256, Es256Key};
-use sealway_proto::limits::P256_PUBLIC_LEN;
+use sealway_proto::crypto::identity::{IdentityLibrary, IdentityPair, SignatureAlgorithm};
 use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::{iso8601, parse_iso8601};
@@ -23,7 +25,10 @@ use zeroize::Zeroizing;
 use super::key_file::{Entry, KeyFile, PrivateHalf};
 use crate::kek;
 
-const FILE_LEN_MAX: u64 = 128 * 1024;
+const FILE_LEN_MAX: u64 = 256 * 1024;
+/// The form of a private key, as an error names it.
+const DOCUMENT: &str =
+    "PKCS #8 of a P-256, P-384, ML-DSA-65 or ML-DSA-87 key, or of a composite key's two parts, the ECDSA one first";
 
 /// A text of a key file that is wiped from memory when dropped.
 pub struct Secret(pub Zeroizing<String>);
@@ -83,7 +88,7 @@ impl KeyFile {
     ///
     /// # Errors
     /// [`ConfigError`], naming the file and the key, never key material.
-    pub fn read(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
+    pub fn read(provider: &dyn Provider, library: &dyn IdentityLibrary, path: &Path) -> Result<Self, ConfigError> {
         let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
         warn_of_readers(path);
         let fail = |what: String| ConfigError(format!("{}: {what}", path.display()));
@@ -91,12 +96,12 @@ impl KeyFile {
         let entries = raw.keys.into_iter().enumerate();
         let entries = entries.map(|(index, key)| {
             let at = format!("keys[{index}] ({})", key.key_id.chars().take(32).collect::<String>());
-            entry(provider, es256, key).map_err(|what| fail(format!("{at}: {what}")))
+            entry(provider, library, key).map_err(|what| fail(format!("{at}: {what}")))
         });
         let mut file = KeyFile { entries: entries.collect::<Result<_, _>>()?, signed: None };
         file.check().map_err(fail)?;
         file.signed = match (raw.signed_set, raw.root_public_key) {
-            (Some(set), Some(root)) => Some(signed(provider, es256, &set, &root).map_err(fail)?),
+            (Some(set), Some(root)) => Some(signed(provider, library, &set, &root).map_err(fail)?),
             (None, None) => None,
             _ => return Err(fail("signed_set and root_public_key go together".into())),
         };
@@ -142,23 +147,31 @@ fn raw_key(Entry { key, held }: &Entry) -> RawKey {
     RawKey { key_id: key.key_id.to_string(), private_key, broker_key, public_key, not_before, not_after }
 }
 
-fn entry(provider: &dyn Provider, es256: &dyn Es256, raw: RawKey) -> Result<Entry, String> {
+fn entry(provider: &dyn Provider, library: &dyn IdentityLibrary, raw: RawKey) -> Result<Entry, String> {
     let time = |name: &str, text: &str| {
         parse_iso8601(text).ok_or_else(|| format!("{name}: expected a time in UTC such as 2026-11-21T04:03:00Z"))
     };
     let times = (time("not_before", &raw.not_before)?, time("not_after", &raw.not_after)?);
-    let (public_key, held) = match (raw.private_key, raw.broker_key, raw.public_key) {
+    let (public, held): (Box<[u8]>, _) = match (raw.private_key, raw.broker_key, raw.public_key) {
         (Some(Secret(text)), None, None) => {
             let document = base64::decode(text.as_bytes()).map(Zeroizing::new);
             let document = document.map_err(|_| "private_key: expected base64".to_owned())?;
-            let pair = es256.from_pkcs8(&document);
-            let pair = pair.map_err(|_| "private_key: expected PKCS #8 of a P-256 key".to_owned())?;
-            (*pair.public(), PrivateHalf::Here(document))
+            let pair = library.from_pkcs8(&document);
+            let pair = pair.map_err(|_| format!("private_key: expected {DOCUMENT}"))?;
+            (pair.public().into(), PrivateHalf::Here(document))
         }
-        (None, Some(name), Some(public)) => (point(es256, "public_key", &public)?, PrivateHalf::Broker(name)),
+        (None, Some(name), Some(public)) => {
+            let public = public_key(library, "public_key", &public)?;
+            if SignatureAlgorithm::of_public(&public) != Some(SignatureAlgorithm::Es256) {
+                return Err(
+                    "broker_key: a broker signs for identity keys of ES256 alone; keep this one in the file".into()
+                );
+            }
+            (public, PrivateHalf::Broker(name))
+        }
         _ => return Err("expected private_key, or broker_key and public_key".into()),
     };
-    let key = IdentityKey::new(provider, public_key, times.0, times.1);
+    let key = IdentityKey::new(provider, &public, times.0, times.1).map_err(|err| err.to_string())?;
     if key.key_id.as_str() != raw.key_id {
         return Err(format!("the key's own id is {}", key.key_id));
     }
@@ -167,23 +180,26 @@ fn entry(provider: &dyn Provider, es256: &dyn Es256, raw: RawKey) -> Result<Entr
 
 fn signed(
     provider: &dyn Provider,
-    es256: &dyn Es256,
+    library: &dyn IdentityLibrary,
     set: &serde_json::Value,
     root: &str,
-) -> Result<(KeySet, [u8; P256_PUBLIC_LEN]), String> {
-    let root = point(es256, "root_public_key", root)?;
+) -> Result<(KeySet, Box<[u8]>), String> {
+    let root = public_key(library, "root_public_key", root)?;
     let set = KeySet::parse(provider, set.to_string().as_bytes()).map_err(|err| format!("signed_set: {err}"))?;
     // An expired set is still the service's current one: another place warns of the expiry.
-    set.verify(provider, es256, &root, 0, 0).map_err(|err| format!("signed_set: {err}"))?;
+    set.verify(provider, library, &root, 0, 0).map_err(|err| format!("signed_set: {err}"))?;
     Ok((set, root))
 }
 
 /// Parses a public key in base64.
-fn point(es256: &dyn Es256, name: &str, text: &str) -> Result<[u8; P256_PUBLIC_LEN], String> {
-    let expected = || format!("{name}: expected an uncompressed P-256 point in base64");
-    let point = base64::decode_array(text).map_err(|_| expected())?;
-    es256.public(&point).map_err(|_| expected())?;
-    Ok(point)
+fn public_key(library: &dyn IdentityLibrary, name: &str, text: &str) -> Result<Box<[u8]>, String> {
+    let expected = || {
+        let all = SignatureAlgorithm::ALL.map(SignatureAlgorithm::name).join(", ");
+        format!("{name}: expected a public key in base64, of one of {all}")
+    };
+    let key = base64::decode(text.as_bytes()).map_err(|_| expected())?;
+    library.public(&key).map_err(|_| expected())?;
+    Ok(key.into())
 }
 
 /// Parses the JSON of a file with secrets.
@@ -209,6 +225,20 @@ pub fn to_json(raw: &impl Serialize) -> Result<Zeroizing<String>, ConfigError> {
     Ok(Zeroizing::new(format!("{}\n", *text)))
 }
 
+/// Generates a key pair of an algorithm.
+///
+/// # Errors
+/// [`ConfigError`]: the library lacks the algorithm, or fails.
+pub(super) fn new_pair(
+    library: &dyn IdentityLibrary,
+    algorithm: SignatureAlgorithm,
+) -> Result<(Zeroizing<Vec<u8>>, IdentityPair), ConfigError> {
+    if !library.offers(algorithm) {
+        return Err(ConfigError(format!("{algorithm}: the cryptographic library of this build lacks it")));
+    }
+    library.generate(algorithm).map_err(|err| ConfigError(err.to_string()))
+}
+
 fn warn_of_readers(path: &Path) {
     if let Some(warning) = readable_by_others(path) {
         tracing::warn!("the key file {warning}");
@@ -217,7 +247,7 @@ fn warn_of_readers(path: &Path) {
 
 /// A key that signs key sets and nothing else, kept away from the service.
 pub struct Root {
-    pair: Box<dyn Es256Key>,
+    pair: IdentityPair,
 }
 
 impl Root {
@@ -225,8 +255,13 @@ impl Root {
     ///
     /// # Errors
     /// [`ConfigError`], naming the file; the file may exist already.
-    pub fn generate(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
-        let (document, pair) = es256.generate().map_err(|err| ConfigError(err.to_string()))?;
+    pub fn generate(
+        provider: &dyn Provider,
+        library: &dyn IdentityLibrary,
+        algorithm: SignatureAlgorithm,
+        path: &Path,
+    ) -> Result<Self, ConfigError> {
+        let (document, pair) = new_pair(library, algorithm)?;
         let root = Root { pair };
         let raw = RawRoot {
             root_key_id: root.id(provider).to_string(),
@@ -241,7 +276,7 @@ impl Root {
     ///
     /// # Errors
     /// [`ConfigError`], naming the file, never key material.
-    pub fn read(es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
+    pub fn read(library: &dyn IdentityLibrary, path: &Path) -> Result<Self, ConfigError> {
         let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
         warn_of_readers(path);
         let fail = |what: &str| ConfigError(format!("{}: {what}", path.display()));
@@ -249,12 +284,12 @@ impl Root {
         let document = base64::decode(raw.root_private_key.0.as_bytes()).map(Zeroizing::new);
         let document = document.map_err(|_| fail("root_private_key: expected base64"))?;
         let pair =
-            es256.from_pkcs8(&document).map_err(|_| fail("root_private_key: expected PKCS #8 of a P-256 key"))?;
+            library.from_pkcs8(&document).map_err(|_| fail(&format!("root_private_key: expected {DOCUMENT}")))?;
         Ok(Root { pair })
     }
 
     /// Returns the public key, which clients pin.
-    pub fn public(&self) -> &[u8; P256_PUBLIC_LEN] {
+    pub fn public(&self) -> &[u8] {
         self.pair.public()
     }
 
@@ -264,8 +299,8 @@ impl Root {
     }
 
     /// Returns the key that signs.
-    pub fn key(&self) -> &dyn Es256Key {
-        self.pair.as_ref()
+    pub fn key(&self) -> &IdentityPair {
+        &self.pair
     }
 
     /// Signs a key set in place.
@@ -273,7 +308,7 @@ impl Root {
     /// # Errors
     /// [`ConfigError`].
     pub fn sign(&self, provider: &dyn Provider, set: &mut KeySet) -> Result<(), ConfigError> {
-        set.sign(provider, self.pair.as_ref()).map_err(|err| ConfigError(err.to_string()))
+        set.sign(provider, &self.pair).map_err(|err| ConfigError(err.to_string()))
     }
 }
 
@@ -281,6 +316,6 @@ impl Root {
 ///
 /// # Errors
 /// [`ConfigError`].
-pub fn parse_root_public(es256: &dyn Es256, text: &str) -> Result<[u8; P256_PUBLIC_LEN], ConfigError> {
-    point(es256, "root", text.trim()).map_err(ConfigError)
+pub fn parse_root_public(library: &dyn IdentityLibrary, text: &str) -> Result<Box<[u8]>, ConfigError> {
+    public_key(library, "root", text.trim()).map_err(ConfigError)
 }

@@ -1,18 +1,21 @@
 //! Content of a key file and the operator's changes to it: adding a key, retiring a key, a root's signature.
 
 use sealway_proto::crypto::Provider;
-use sealway_proto::crypto::es256::Es256;
-use sealway_proto::limits::P256_PUBLIC_LEN;
-use sealway_proto::session::native::key_set::{KEYS_MAX, TIME_MS_MAX};
+use sealway_proto::crypto::identity::{IdentityLibrary, SignatureAlgorithm};
+use sealway_proto::session::native::key_set::{KEY_SET_LEN_MAX, KEYS_MAX, TIME_MS_MAX};
 use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_runtime::clock::iso8601;
 use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
 use super::Root;
+use super::file::new_pair;
 
 /// Maximum length of a broker key's id, in bytes.
 pub(super) const BROKER_KEY_LEN_MAX: usize = 64;
+
+/// Room in a key set for the longest signature of a root in base64, its key id and their names, in bytes.
+const ROOT_SIGNATURE_ROOM: usize = 4723_usize.div_ceil(3) * 4 + 100;
 
 /// Place of the private half of a key.
 pub(super) enum PrivateHalf {
@@ -32,7 +35,7 @@ pub(super) struct Entry {
 pub struct KeyFile {
     pub(super) entries: Vec<Entry>,
     /// The set that a root signed, and the root's public key.
-    pub(super) signed: Option<(KeySet, [u8; P256_PUBLIC_LEN])>,
+    pub(super) signed: Option<(KeySet, Box<[u8]>)>,
 }
 
 /// State of a key at a given time.
@@ -72,17 +75,19 @@ impl KeyFile {
     /// Generates a key and adds it.
     ///
     /// # Errors
-    /// [`ConfigError`]: invalid times, or too many keys.
+    /// [`ConfigError`]: invalid times, too many keys, a set that would be too long, or an algorithm that the library lacks.
     pub fn generate(
         &mut self,
         provider: &dyn Provider,
-        es256: &dyn Es256,
+        library: &dyn IdentityLibrary,
+        algorithm: SignatureAlgorithm,
         not_before_ms: u64,
         not_after_ms: u64,
         now_ms: u64,
     ) -> Result<KeyId, ConfigError> {
-        let (document, pair) = es256.generate().map_err(|err| ConfigError(err.to_string()))?;
-        let key = IdentityKey::new(provider, *pair.public(), not_before_ms, not_after_ms);
+        let (document, pair) = new_pair(library, algorithm)?;
+        let key = IdentityKey::new(provider, pair.public(), not_before_ms, not_after_ms);
+        let key = key.map_err(|err| ConfigError(err.to_string()))?;
         self.add(key, PrivateHalf::Here(document), now_ms)
     }
 
@@ -123,7 +128,20 @@ impl KeyFile {
                 return Err(format!("key {}: broker_key: expected 1 to {BROKER_KEY_LEN_MAX} bytes", key.key_id));
             }
         }
-        Ok(())
+        self.check_set_len()
+    }
+
+    /// Checks that clients accept the key set of all keys by its length, also with a root's signature of any algorithm.
+    fn check_set_len(&self) -> Result<(), String> {
+        let keys = self.entries.iter().map(|entry| entry.key.clone()).collect();
+        let set = KeySet { issued_ms: TIME_MS_MAX, expires_ms: TIME_MS_MAX, keys, root: None };
+        let len = set.encode().len() + ROOT_SIGNATURE_ROOM;
+        if len <= KEY_SET_LEN_MAX {
+            return Ok(());
+        }
+        Err(format!(
+            "the key set would have {len} bytes with a root's signature, and clients read {KEY_SET_LEN_MAX}: keep fewer keys of ML-DSA"
+        ))
     }
 
     /// Ends a key at a time, now or later; a key that is not live by then is removed. Unless forced, another key must
@@ -203,8 +221,8 @@ impl KeyFile {
     }
 
     /// Returns the root whose signature the file holds.
-    pub fn root_public(&self) -> Option<&[u8; P256_PUBLIC_LEN]> {
-        self.signed.as_ref().map(|(_, root)| root)
+    pub fn root_public(&self) -> Option<&[u8]> {
+        self.signed.as_ref().map(|(_, root)| &**root)
     }
 
     /// True if the set that the root signed differs from the keys that the file holds now.
@@ -243,7 +261,7 @@ impl KeyFile {
     ) -> Result<(), ConfigError> {
         let mut set = self.unsigned_set(now_ms, expires_ms)?;
         root.sign(provider, &mut set)?;
-        self.signed = Some((set, *root.public()));
+        self.signed = Some((set, root.public().into()));
         Ok(())
     }
 
@@ -254,13 +272,13 @@ impl KeyFile {
     pub fn take_signed(
         &mut self,
         provider: &dyn Provider,
-        es256: &dyn Es256,
+        library: &dyn IdentityLibrary,
         set: KeySet,
-        root: &[u8; P256_PUBLIC_LEN],
+        root: &[u8],
         now_ms: u64,
     ) -> Result<(), ConfigError> {
         let last_issued_ms = self.signed_set().map_or(0, |set| set.issued_ms);
-        set.verify(provider, es256, root, now_ms, last_issued_ms).map_err(|err| ConfigError(err.to_string()))?;
+        set.verify(provider, library, root, now_ms, last_issued_ms).map_err(|err| ConfigError(err.to_string()))?;
         let foreign = set.keys.iter().find(|key| !self.entries.iter().any(|entry| entry.key.key_id == key.key_id));
         if let Some(key) = foreign {
             return Err(ConfigError(format!(
@@ -268,7 +286,7 @@ impl KeyFile {
                 key.key_id
             )));
         }
-        self.signed = Some((set, *root));
+        self.signed = Some((set, root.into()));
         Ok(())
     }
 

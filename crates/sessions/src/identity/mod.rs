@@ -22,7 +22,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sealway_proto::crypto::Provider;
-use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, Es256};
+use sealway_proto::crypto::identity::{IdentityLibrary, SignatureAlgorithm};
 use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_runtime::clock::iso8601;
 use sealway_runtime::config::ConfigError;
@@ -59,7 +59,7 @@ impl LiveKey {
     ///
     /// # Errors
     /// [`SignError`]; a key that is not live never signs.
-    pub async fn sign(&self, now_ms: u64, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
+    pub async fn sign(&self, now_ms: u64, message: &[u8]) -> Result<Vec<u8>, SignError> {
         if !self.key.is_live(now_ms) {
             return Err(SignError::NotLive(self.key.key_id));
         }
@@ -78,13 +78,15 @@ impl fmt::Debug for LiveKey {
 pub struct ShownKey {
     /// Key ID, as clients see it in the key set.
     pub id: String,
+    /// Name of its signature algorithm.
+    pub alg: String,
     /// Start of validity, in Unix milliseconds.
     pub not_before_ms: u64,
     /// End of validity, in Unix milliseconds.
     pub not_after_ms: u64,
     /// One of `active`, `next` and `expired`.
     pub state: &'static str,
-    /// True if the key signs for clients that pin no key.
+    /// True if the key signs for clients that pin no key and name no signature algorithm.
     pub signs_by_default: bool,
 }
 
@@ -99,7 +101,7 @@ struct State {
 /// The service's identity: its keys and the key set.
 pub struct Identity {
     provider: &'static dyn Provider,
-    es256: &'static dyn Es256,
+    library: &'static dyn IdentityLibrary,
     source: Option<PathBuf>,
     broker: Option<BrokerAccess>,
     state: ArcSwap<State>,
@@ -117,13 +119,20 @@ impl Identity {
     /// [`ConfigError`] when no key can be made.
     pub fn in_memory(
         provider: &'static dyn Provider,
-        es256: &'static dyn Es256,
+        library: &'static dyn IdentityLibrary,
         now_ms: u64,
     ) -> Result<Self, ConfigError> {
         let mut file = KeyFile::default();
-        file.generate(provider, es256, now_ms, now_ms.saturating_add(GENERATED_LIFE_MS), now_ms)?;
-        let state = State::of(file, es256, None, now_ms)?;
-        Ok(Identity::new(provider, es256, None, None, state, None))
+        file.generate(
+            provider,
+            library,
+            SignatureAlgorithm::Es256,
+            now_ms,
+            now_ms.saturating_add(GENERATED_LIFE_MS),
+            now_ms,
+        )?;
+        let state = State::of(file, library, None, now_ms)?;
+        Ok(Identity::new(provider, library, None, None, state, None))
     }
 
     /// Reads a key file. Keys that the file marks as a broker's sign there.
@@ -132,22 +141,22 @@ impl Identity {
     /// [`ConfigError`], naming the file, never key material.
     pub fn load(
         provider: &'static dyn Provider,
-        es256: &'static dyn Es256,
+        library: &'static dyn IdentityLibrary,
         path: &Path,
         broker: Option<BrokerAccess>,
         now_ms: u64,
     ) -> Result<Self, ConfigError> {
         let read = version(path);
-        let state = State::of(KeyFile::read(provider, es256, path)?, es256, broker.as_ref(), now_ms)
+        let state = State::of(KeyFile::read(provider, library, path)?, library, broker.as_ref(), now_ms)
             .map_err(|err| ConfigError(format!("{}: {err}", path.display())))?;
-        let identity = Identity::new(provider, es256, Some(path.to_owned()), broker, state, read);
+        let identity = Identity::new(provider, library, Some(path.to_owned()), broker, state, read);
         identity.notice(now_ms);
         Ok(identity)
     }
 
     fn new(
         provider: &'static dyn Provider,
-        es256: &'static dyn Es256,
+        library: &'static dyn IdentityLibrary,
         source: Option<PathBuf>,
         broker: Option<BrokerAccess>,
         state: State,
@@ -155,7 +164,7 @@ impl Identity {
     ) -> Self {
         let state = ArcSwap::from_pointee(state);
         let (read, told, gauged) = (Mutex::new(read), Mutex::new(false), Mutex::default());
-        Identity { provider, es256, source, broker, state, read, told, gauged }
+        Identity { provider, library, source, broker, state, read, told, gauged }
     }
 
     /// Has each key that a broker holds and that is not over sign a trial message, so that errors show at start. Waits
@@ -187,9 +196,11 @@ impl Identity {
     /// Returns the public data of every key, in the order of choice. Includes keys that have ended since the file was
     /// last read.
     pub fn shown(&self, now_ms: u64) -> Vec<ShownKey> {
-        let signer = self.signer_for(now_ms, &[]).map(|live| live.key.key_id);
+        let is_default = |key: &IdentityKey| key.algorithm() == Some(SignatureAlgorithm::Es256);
+        let signer = self.signer_for(now_ms, is_default).map(|live| live.key.key_id);
         let shown = |live: &Arc<LiveKey>| ShownKey {
             id: live.key.key_id.to_string(),
+            alg: live.key.alg.to_string(),
             not_before_ms: live.key.not_before_ms,
             not_after_ms: live.key.not_after_ms,
             state: match (live.key.is_live(now_ms), now_ms < live.key.not_before_ms) {
@@ -220,24 +231,17 @@ impl Identity {
         }
     }
 
-    /// Returns the key that signs for a client that pins these keys, or for one that pins none: of the live ones, the
-    /// key with the latest beginning. `None` if no key is live, or none that is pinned: then the client's keys are
-    /// retired.
-    pub fn signer_for(&self, now_ms: u64, pinned: &[KeyId]) -> Option<Arc<LiveKey>> {
-        let is_fit = |key: &IdentityKey| key.is_live(now_ms) && (pinned.is_empty() || pinned.contains(&key.key_id));
-        self.state.load().keys.iter().find(|live| is_fit(&live.key)).cloned()
+    /// Returns the key that signs for a client to whom `is_fit` applies: of the live ones, the key with the latest beginning. `None` if
+    /// there is none: then the client's keys are retired.
+    pub fn signer_for(&self, now_ms: u64, is_fit: impl Fn(&IdentityKey) -> bool) -> Option<Arc<LiveKey>> {
+        self.state.load().keys.iter().find(|live| live.key.is_live(now_ms) && is_fit(&live.key)).cloned()
     }
 
     /// Signs `message` at `now_ms` with the key of this id.
     ///
     /// # Errors
     /// [`SignError`]; an unknown key counts as not live.
-    pub async fn sign(
-        &self,
-        key_id: &KeyId,
-        now_ms: u64,
-        message: &[u8],
-    ) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
+    pub async fn sign(&self, key_id: &KeyId, now_ms: u64, message: &[u8]) -> Result<Vec<u8>, SignError> {
         let live = self.state.load().keys.iter().find(|live| live.key.key_id == *key_id).cloned();
         live.ok_or(SignError::NotLive(*key_id))?.sign(now_ms, message).await
     }
@@ -285,8 +289,8 @@ impl Identity {
     }
 
     fn fresh(&self, path: &Path, now_ms: u64) -> Result<State, ConfigError> {
-        let file = KeyFile::read(self.provider, self.es256, path)?;
-        let state = State::of(file, self.es256, self.broker.as_ref(), now_ms)
+        let file = KeyFile::read(self.provider, self.library, path)?;
+        let state = State::of(file, self.library, self.broker.as_ref(), now_ms)
             .map_err(|err| ConfigError(format!("{}: {err}", path.display())))?;
         let issued = |state: &State| state.signed.as_ref().map(|(set, _)| set.issued_ms);
         match (issued(&self.state.load()), issued(&state)) {
@@ -326,7 +330,7 @@ impl Identity {
 impl State {
     fn of(
         file: KeyFile,
-        es256: &'static dyn Es256,
+        library: &'static dyn IdentityLibrary,
         broker: Option<&BrokerAccess>,
         read_ms: u64,
     ) -> Result<Self, ConfigError> {
@@ -335,7 +339,7 @@ impl State {
         for (key, held) in file.into_usable(read_ms) {
             let signer: Box<dyn Signer> = match held {
                 PrivateHalf::Here(document) => {
-                    let pair = es256.from_pkcs8(&document);
+                    let pair = library.from_pkcs8(&document);
                     Box::new(FileSigner(pair.map_err(|err| ConfigError(format!("key {}: {err}", key.key_id)))?))
                 }
                 PrivateHalf::Broker(name) => {
@@ -345,7 +349,7 @@ impl State {
                             key.key_id
                         ))
                     })?;
-                    let public = es256.public(&key.public_key);
+                    let public = library.public(&key.public_key);
                     let public = public.map_err(|err| ConfigError(format!("key {}: {err}", key.key_id)))?;
                     Box::new(BrokerSigner::new(access.clone(), name, public))
                 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sealway_client::broker::{Client, Error, Options, RetryOptions};
-use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, Es256Key, Es256Public};
+use sealway_proto::crypto::identity::{IdentityPair, IdentityPublic};
 use sealway_proto::limits::P256_PUBLIC_LEN;
 use sealway_proto::session::native::KeyId;
 use sealway_runtime::config::ConfigError;
@@ -41,11 +41,11 @@ pub enum SignError {
 /// Signs with one identity key.
 #[async_trait]
 pub trait Signer: Send + Sync {
-    /// Returns the ES256 signature over `message`.
+    /// Returns the signature over `message`, of the key's algorithm.
     ///
     /// # Errors
     /// [`SignError::Unavailable`].
-    async fn sign(&self, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], SignError>;
+    async fn sign(&self, message: &[u8]) -> Result<Vec<u8>, SignError>;
 
     /// Checks at a start that the signer can sign.
     ///
@@ -55,11 +55,11 @@ pub trait Signer: Send + Sync {
 }
 
 /// A signer with a key in this process.
-pub(super) struct FileSigner(pub(super) Box<dyn Es256Key>);
+pub(super) struct FileSigner(pub(super) IdentityPair);
 
 #[async_trait]
 impl Signer for FileSigner {
-    async fn sign(&self, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
+    async fn sign(&self, message: &[u8]) -> Result<Vec<u8>, SignError> {
         self.0.sign(message).map_err(|err| SignError::Unavailable(err.to_string()))
     }
 
@@ -115,11 +115,11 @@ impl fmt::Debug for BrokerAccess {
 pub(super) struct BrokerSigner {
     access: BrokerAccess,
     key: String,
-    public: Box<dyn Es256Public>,
+    public: IdentityPublic,
 }
 
 impl BrokerSigner {
-    pub(super) fn new(access: BrokerAccess, key: String, public: Box<dyn Es256Public>) -> Self {
+    pub(super) fn new(access: BrokerAccess, key: String, public: IdentityPublic) -> Self {
         BrokerSigner { access, key, public }
     }
 
@@ -130,15 +130,15 @@ impl BrokerSigner {
 
     /// Checks that a signature is this key's. After a rotation, a broker's key signs with a new version that no client
     /// knows; such a signature is rejected here, not by every client.
-    fn check(&self, message: &[u8], signature: Vec<u8>) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
+    fn check(&self, message: &[u8], signature: Vec<u8>) -> Result<Vec<u8>, SignError> {
         let BrokerAccess { socket, profile, .. } = &self.access;
         let refuse = |what: &str| {
             let what = format!("the broker at {}, key \"{}\", profile {profile}: {what}", socket.display(), self.key);
             SignError::Unavailable(what)
         };
-        let signature = signature
-            .try_into()
-            .map_err(|_| refuse("a signature must have 64 bytes: SignAlg ecdsa, Curve P-256, SignatureFormat RAW"))?;
+        if signature.len() != self.public.algorithm().signature_len() {
+            return Err(refuse("a signature must have 64 bytes: SignAlg ecdsa, Curve P-256, SignatureFormat RAW"));
+        }
         if self.public.verify(message, &signature) {
             Ok(signature)
         } else {
@@ -151,7 +151,7 @@ impl BrokerSigner {
 
 #[async_trait]
 impl Signer for BrokerSigner {
-    async fn sign(&self, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
+    async fn sign(&self, message: &[u8]) -> Result<Vec<u8>, SignError> {
         let signature = self.ask(message).await.map_err(|err| SignError::Unavailable(err.to_string()))?;
         self.check(message, signature)
     }

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 
 use super::*;
 
@@ -13,21 +13,23 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 
 fn file(times: &[(u64, u64)]) -> (KeyFile, Vec<KeyId>) {
     let mut file = KeyFile::default();
-    let made = |&(from, to): &(u64, u64)| file.generate(default_provider(), default_es256(), from, to, 0).unwrap();
+    let made = |&(from, to): &(u64, u64)| {
+        file.generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, from, to, 0).unwrap()
+    };
     let ids = times.iter().map(made).collect();
     (file, ids)
 }
 
 fn load(path: &Path, now_ms: u64) -> Result<Identity, String> {
-    Identity::load(default_provider(), default_es256(), path, None, now_ms).map_err(|err| err.to_string())
+    Identity::load(default_provider(), default_identity_library(), path, None, now_ms).map_err(|err| err.to_string())
 }
 
 fn set_of(identity: &Identity, now_ms: u64) -> KeySet {
     KeySet::parse(default_provider(), &identity.key_set(now_ms)).unwrap()
 }
 
-fn verifies(set: &KeySet, id: &KeyId, message: &[u8], signature: &[u8; ES256_SIGNATURE_LEN]) -> bool {
-    default_es256().public(&set.get(id).unwrap().public_key).unwrap().verify(message, signature)
+fn verifies(set: &KeySet, id: &KeyId, message: &[u8], signature: &[u8]) -> bool {
+    default_identity_library().public(&set.get(id).unwrap().public_key).unwrap().verify(message, signature)
 }
 
 #[tokio::test]
@@ -48,7 +50,10 @@ async fn two_keys_overlap_to_the_millisecond_and_neither_signs_outside_its_time(
         (4000, vec![]),
     ] {
         assert_eq!(identity.live_at(now), live, "at {now}");
-        let signer = |pinned: &[KeyId]| identity.signer_for(now, pinned).map(|live| live.key().key_id);
+        let signer = |pinned: &[KeyId]| {
+            let is_fit = |key: &IdentityKey| pinned.is_empty() || pinned.contains(&key.key_id);
+            identity.signer_for(now, is_fit).map(|live| live.key().key_id)
+        };
         assert_eq!(signer(&[]), live.first().copied(), "at {now}");
         assert_eq!(signer(&[first]), live.contains(&first).then_some(first), "pinned the first, at {now}");
         assert_eq!(signer(&[second]), live.contains(&second).then_some(second), "pinned the second, at {now}");
@@ -67,15 +72,15 @@ async fn two_keys_overlap_to_the_millisecond_and_neither_signs_outside_its_time(
         }
     }
     let stranger = KeyId::of(default_provider(), &[4; 65]);
-    assert!(identity.signer_for(2000, &[stranger]).is_none());
+    assert!(identity.signer_for(2000, |key| key.key_id == stranger).is_none());
     assert_eq!(identity.sign(&stranger, 2000, b"m").await, Err(SignError::NotLive(stranger)));
 }
 
 #[tokio::test]
 async fn a_key_that_was_chosen_in_time_does_not_sign_when_its_time_is_over() {
-    let identity = Identity::in_memory(default_provider(), default_es256(), 10).unwrap();
-    let chosen = identity.signer_for(10, &[]).unwrap();
-    assert!(identity.signer_for(9, &[]).is_none());
+    let identity = Identity::in_memory(default_provider(), default_identity_library(), 10).unwrap();
+    let chosen = identity.signer_for(10, |_| true).unwrap();
+    assert!(identity.signer_for(9, |_| true).is_none());
     assert!(chosen.sign(10, b"m").await.is_ok());
     let end = 10 + GENERATED_LIFE_MS;
     assert!(chosen.sign(end - 1, b"m").await.is_ok());
@@ -132,13 +137,20 @@ fn a_broken_file_leaves_the_old_keys_in_force_and_a_right_one_takes_their_place(
 #[test]
 fn a_set_that_was_signed_before_the_one_in_force_is_not_taken_again() {
     let (_folder, path) = place();
-    let root = Root::generate(default_provider(), default_es256(), &path.with_extension("root")).unwrap();
+    let root = Root::generate(
+        default_provider(),
+        default_identity_library(),
+        SignatureAlgorithm::Es256,
+        &path.with_extension("root"),
+    )
+    .unwrap();
     let (mut file, _) = file(&[(0, 9000)]);
     file.sign(default_provider(), &root, 100, 5000).unwrap();
     file.create(&path).unwrap();
     let old = std::fs::read(&path).unwrap();
     let identity = load(&path, 100).unwrap();
-    let second = file.generate(default_provider(), default_es256(), 0, 9000, 100).unwrap();
+    let second =
+        file.generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, 0, 9000, 100).unwrap();
     // The clock did not move, and yet the second set is later.
     file.sign(default_provider(), &root, 100, 5000).unwrap();
     file.replace(&path).unwrap();
@@ -154,10 +166,18 @@ fn a_set_that_was_signed_before_the_one_in_force_is_not_taken_again() {
 #[test]
 fn a_key_that_the_root_did_not_sign_waits_and_one_that_it_signed_ends_when_either_says_so() {
     let (_folder, path) = place();
-    let root = Root::generate(default_provider(), default_es256(), &path.with_extension("root")).unwrap();
+    let root = Root::generate(
+        default_provider(),
+        default_identity_library(),
+        SignatureAlgorithm::Es256,
+        &path.with_extension("root"),
+    )
+    .unwrap();
     let (mut file, ids) = file(&[(0, 9000)]);
     file.sign(default_provider(), &root, 100, 5000).unwrap();
-    let second = file.generate(default_provider(), default_es256(), 200, 9000, 100).unwrap();
+    let second = file
+        .generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, 200, 9000, 100)
+        .unwrap();
     assert!(file.is_behind(100));
     file.create(&path).unwrap();
     let identity = load(&path, 100).unwrap();
@@ -173,19 +193,31 @@ fn a_key_that_the_root_did_not_sign_waits_and_one_that_it_signed_ends_when_eithe
     assert_eq!(identity.live_at(999), [second, ids[0]]);
     assert_eq!(identity.live_at(1000), [second], "the file ends it, whatever was signed");
     let set = set_of(&identity, 300);
-    assert_eq!(set.verify(default_provider(), default_es256(), root.public(), 4999, 0), Ok(()));
+    assert_eq!(set.verify(default_provider(), default_identity_library(), root.public(), 4999, 0), Ok(()));
     assert_eq!(set.keys.len(), 2);
 }
 
 #[test]
 fn a_file_whose_signed_set_was_changed_is_refused() {
     let (_folder, path) = place();
-    let root = Root::generate(default_provider(), default_es256(), &path.with_extension("root")).unwrap();
+    let root = Root::generate(
+        default_provider(),
+        default_identity_library(),
+        SignatureAlgorithm::Es256,
+        &path.with_extension("root"),
+    )
+    .unwrap();
     let (mut file, _) = file(&[(0, 9000)]);
     file.sign(default_provider(), &root, 100, 5000).unwrap();
     file.create(&path).unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
-    let other = Root::generate(default_provider(), default_es256(), &path.with_extension("other")).unwrap();
+    let other = Root::generate(
+        default_provider(),
+        default_identity_library(),
+        SignatureAlgorithm::Es256,
+        &path.with_extension("other"),
+    )
+    .unwrap();
     let public = |root: &Root| sealway_proto::wire::base64::encode(root.public());
     for (from, to, what) in [
         ("\"expires_ms\": 5000", "\"expires_ms\": 6000", "does not verify"),
@@ -207,12 +239,14 @@ fn a_file_whose_signed_set_was_changed_is_refused() {
 #[test]
 fn a_set_that_was_signed_elsewhere_is_taken_in_if_it_is_of_these_keys_and_not_older() {
     let (_folder, path) = place();
-    let root = Root::generate(default_provider(), default_es256(), &path).unwrap();
-    let root = Root::read(default_es256(), &path).map(|again| (again.public() == root.public()).then_some(again));
+    let root =
+        Root::generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, &path).unwrap();
+    let root =
+        Root::read(default_identity_library(), &path).map(|again| (again.public() == root.public()).then_some(again));
     let root = root.unwrap().unwrap();
     let (mut file, ids) = file(&[(0, 9000), (100, 9000)]);
-    let mut take = |set: &KeySet, public: &[u8; 65], now| {
-        let taken = file.take_signed(default_provider(), default_es256(), set.clone(), public, now);
+    let mut take = |set: &KeySet, public: &[u8], now| {
+        let taken = file.take_signed(default_provider(), default_identity_library(), set.clone(), public, now);
         taken.map(|()| file.list(now)).map_err(|err| err.to_string())
     };
     let mut set = self::file(&[(0, 9000)]).0.unsigned_set(10, 5000).unwrap();
@@ -224,7 +258,7 @@ fn a_set_that_was_signed_elsewhere_is_taken_in_if_it_is_of_these_keys_and_not_ol
     assert_eq!(own.keys.iter().map(|key| key.key_id).collect::<Vec<_>>(), ids);
     root.sign(default_provider(), &mut own).unwrap();
     let mut take = |set: &KeySet, now| {
-        file.take_signed(default_provider(), default_es256(), set.clone(), root.public(), now)
+        file.take_signed(default_provider(), default_identity_library(), set.clone(), root.public(), now)
             .map_err(|err| err.to_string())
     };
     assert!(take(&own, 5000).unwrap_err().contains("expired"));
@@ -239,13 +273,13 @@ fn a_set_that_was_signed_elsewhere_is_taken_in_if_it_is_of_these_keys_and_not_ol
 fn a_key_file_round_trips_and_shows_no_secret() {
     let (_folder, path) = place();
     let (mut written, ids) = file(&[(1000, 2000)]);
-    let public = *default_es256().generate().unwrap().1.public();
-    let key = IdentityKey::new(default_provider(), public, 0, 9000);
+    let pair = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap().1;
+    let key = IdentityKey::new(default_provider(), pair.public(), 0, 9000).unwrap();
     written.add_broker_key(key, "identity-1".into(), 0).unwrap();
     written.create(&path).unwrap();
     assert!(written.create(&path).unwrap_err().to_string().contains("cannot write"));
     let text = std::fs::read_to_string(&path).unwrap();
-    let read = KeyFile::read(default_provider(), default_es256(), &path).unwrap();
+    let read = KeyFile::read(default_provider(), default_identity_library(), &path).unwrap();
     assert_eq!(read.list(1500), written.list(1500));
     assert_eq!(read.list(1500)[1].broker_key.as_deref(), Some("identity-1"));
     let err = load(&path, 0).unwrap_err();
@@ -264,7 +298,7 @@ fn a_key_file_round_trips_and_shows_no_secret() {
         let err = load(&path, 0).unwrap_err();
         assert!(err.contains("service.identity") && !err.contains(&private[8..40]), "{err}");
     }
-    let identity = Identity::in_memory(default_provider(), default_es256(), 0).unwrap();
+    let identity = Identity::in_memory(default_provider(), default_identity_library(), 0).unwrap();
     assert!(format!("{identity:?}").contains(identity.live_at(0)[0].as_str()));
     assert!(!ids.is_empty());
 }
@@ -290,9 +324,59 @@ fn a_key_is_retired_in_time_and_not_so_that_nobody_could_sign() {
 fn a_full_file_lets_go_of_retired_keys_for_a_new_one() {
     let times: Vec<_> = (0..16).map(|n| (n, 1000 + n)).collect();
     let (mut file, _) = file(&times);
-    let mut generate = |now| file.generate(default_provider(), default_es256(), 5000, 9000, now).map_err(|err| err.0);
+    let mut generate = |now| {
+        file.generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, 5000, 9000, now)
+            .map_err(|err| err.0)
+    };
     assert!(generate(999).unwrap_err().contains("16 keys"));
     let (mut file, _) = self::file(&times);
-    file.generate(default_provider(), default_es256(), 5000, 9000, 1003).unwrap();
+    file.generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, 5000, 9000, 1003).unwrap();
     assert_eq!(file.list(1003).len(), 13);
+}
+
+#[tokio::test]
+async fn keys_of_every_algorithm_are_made_written_read_and_sign() {
+    let (_folder, path) = place();
+    let mut file = KeyFile::default();
+    let (provider, library) = (default_provider(), default_identity_library());
+    for algorithm in SignatureAlgorithm::ALL {
+        file.generate(provider, library, algorithm, 0, 9000, 0).unwrap();
+    }
+    file.create(&path).unwrap();
+    let identity = load(&path, 1).unwrap();
+    let shown = identity.shown(1);
+    assert_eq!(
+        shown.iter().filter(|key| key.signs_by_default).map(|key| key.alg.as_str()).collect::<Vec<_>>(),
+        ["ES256"]
+    );
+    let set = set_of(&identity, 1);
+    for key in &set.keys {
+        let signature = identity.sign(&key.key_id, 1, b"message").await.unwrap();
+        assert!(verifies(&set, &key.key_id, b"message", &signature), "{}", key.alg);
+    }
+    assert_eq!(set.keys.len(), 6);
+    for algorithm in SignatureAlgorithm::ALL {
+        let root_path = path.with_extension(format!("root-{algorithm}"));
+        let root = Root::generate(provider, library, algorithm, &root_path).unwrap();
+        let root = Root::read(library, &root_path).map(|read| (read.public() == root.public()).then_some(read));
+        let root = root.unwrap().unwrap();
+        let mut file = KeyFile::read(provider, library, &path).unwrap();
+        file.sign(provider, &root, 1, 5000).unwrap();
+        file.replace(&path).unwrap();
+        let again = KeyFile::read(provider, library, &path).unwrap();
+        assert_eq!(again.root_public(), Some(root.public()), "{algorithm}");
+    }
+}
+
+#[test]
+fn a_key_file_whose_set_clients_would_not_read_is_refused() {
+    let mut file = KeyFile::default();
+    let mut generate = || {
+        let algorithm = SignatureAlgorithm::Es384MlDsa87;
+        file.generate(default_provider(), default_identity_library(), algorithm, 0, 9000, 0)
+            .map_err(|err| err.to_string())
+    };
+    let refused: Vec<String> = (0..16).filter_map(|_| generate().err()).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].contains("65536") && refused[0].contains("fewer keys"), "{refused:?}");
 }

@@ -108,7 +108,7 @@ impl Authority {
         let suites = self.native_suites(policy);
         self.check_suite(request, &suites)?;
         let identity = self.identity().ok_or(Refusal::WireOff(Wire::Native))?;
-        let Some(key) = identity.signer_for(now_ms, &request.pinned_key_ids) else {
+        let Some(key) = identity.signer_for(now_ms, |key| request.is_served_by(key)) else {
             let key_set = serde_json::from_slice::<serde_json::Value>(&identity.key_set(now_ms)).unwrap_or_default();
             return Err(Rejection::from(Error::KeyRetired).with("key_set", key_set));
         };

@@ -23,6 +23,6 @@ pub struct Wire3Policy {
 
 impl Default for Wire3Policy {
     fn default() -> Self {
-        Wire3Policy { suites: Suite::ALL.to_vec(), renew_max_sec: 86_400, inits_per_minute: 0 }
+        Wire3Policy { suites: Suite::DEFAULT.to_vec(), renew_max_sec: 86_400, inits_per_minute: 0 }
     }
 }

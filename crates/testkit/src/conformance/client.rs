@@ -112,7 +112,8 @@ fn begin_native(
         suites: members.suites("suites")?,
         client_id: client_id.into(),
         ttl_sec,
-        pinned_key_ids: trusted.iter().map(|key| KeyId::of(provider(), key)).collect(),
+        pinned_key_ids: trusted.iter().map(|key| KeyId::of(provider(), key.as_slice())).collect(),
+        signature_algorithms: Vec::new(),
         credential: None,
     };
     let init = native::ClientInit::new(offer, share, renewed)?;
@@ -141,12 +142,12 @@ pub(super) fn finish(inits: &mut Handles<Init>, sessions: &mut Handles<Session>,
         Init::Native(..) if status != 201 => return Err(Error::AnswerMismatch.into()),
         Init::Native(init, trusted) => {
             let claimed = init.claimed(&body)?.key_id;
-            let key = trusted.iter().find(|key| KeyId::of(provider(), key) == claimed);
+            let key = trusted.iter().find(|key| KeyId::of(provider(), key.as_slice()) == claimed);
             let key = match key {
-                Some(key) => Some(sealway_proto::crypto::es256::default_es256().public(key)?),
+                Some(key) => Some(sealway_proto::crypto::identity::default_identity_library().public(key)?),
                 None => None,
             };
-            let session = init.finish(provider(), key.as_deref(), &body)?;
+            let session = init.finish(provider(), key.as_ref(), &body)?;
             let id = session.id().to_string();
             (Session::Native(Rc::new(session), trusted), id)
         }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::Curve;
-use sealway_proto::crypto::es256::{Es256Key, default_es256};
+use sealway_proto::crypto::identity::{IdentityPair, default_identity_library};
 use sealway_proto::session::native::{
     self, InitRequest, KeyId, OpenedRequest, RequestLine, SealedRequest, ServerRandoms, Terms, agree, choose,
 };
@@ -141,14 +141,14 @@ fn agree_native(
 }
 
 /// Returns the identity key of a scalar: the seam reads PKCS #8 (RFC 5958), so this wraps the scalar.
-fn identity(scalar: &[u8; 32]) -> Result<Box<dyn Es256Key>, Error> {
+fn identity(scalar: &[u8; 32]) -> Result<IdentityPair, Error> {
     const BEFORE: &[u8] = &[
         0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
         0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x6d, 0x30, 0x6b, 0x02, 0x01, 0x01, 0x04, 0x20,
     ];
     const BETWEEN: &[u8] = &[0xa1, 0x44, 0x03, 0x42, 0x00];
     let pair = provider().agreement_from_private(Curve::P256, scalar)?;
-    default_es256().from_pkcs8(&[BEFORE, scalar, BETWEEN, pair.public()].concat())
+    default_identity_library().from_pkcs8(&[BEFORE, scalar, BETWEEN, pair.public()].concat())
 }
 
 pub(super) fn open(calls: &mut Handles<ServerCall>, members: &Members<'_>) -> Outcome {

@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, Response, StatusCode};
 use sealway_proto::crypto::agreement::default_agreement_provider;
-use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::{
     self, InitRequest, InnerHeaders, KeyId, PendingAnswer, RequestLine, SealedCall, ServerRandoms, Suite, Terms, agree,
 };
@@ -231,7 +231,7 @@ impl Ground {
         let (provider, now_ms) = (default_agreement_provider(), NOW_MS);
         let (init, request) = sealway_testkit::native_client::init(offer(Suite::P256, &[]));
         let request = InitRequest::parse(request.body_bytes()).unwrap();
-        let (_, key) = default_es256().generate().unwrap();
+        let (_, key) = default_identity_library().generate(SignatureAlgorithm::Es256).unwrap();
         let key_id = KeyId::of(provider, key.public());
         let terms = Terms {
             suites: vec![Suite::P256],
@@ -248,8 +248,8 @@ impl Ground {
         let signature = key.sign(&agreed.message()).unwrap();
         let (answer, session) = agreed.signed(provider, signature).unwrap();
         assert!(self.store.put(session, NOW_MS));
-        let public = default_es256().public(key.public()).unwrap();
-        init.finish(provider, Some(public.as_ref()), answer.as_bytes()).unwrap()
+        let public = default_identity_library().public(key.public()).unwrap();
+        init.finish(provider, Some(&public), answer.as_bytes()).unwrap()
     }
 
     pub(crate) fn send(&self, request: &Raw) -> Answer {

@@ -24,7 +24,7 @@ use sealway_client::native::PublicKey;
 use sealway_client::{Pin as KeyPin, Suite};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::es256::{Es256Key, default_es256};
+use sealway_proto::crypto::identity::{IdentityPair, SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::{
     FrameSealer, IdentityKey, InitRequest, InnerHeaders, KeyId, KeySet, Problem, Read, Reply, RequestLine,
     SealedRequest, ServerRandoms, Terms, agree, problem,
@@ -84,8 +84,8 @@ pub(crate) enum Proof {
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 pub(crate) struct Service {
-    pub(crate) keys: Mutex<Vec<Arc<dyn Es256Key>>>,
-    pub(crate) root: Mutex<Option<Box<dyn Es256Key>>>,
+    pub(crate) keys: Mutex<Vec<Arc<IdentityPair>>>,
+    pub(crate) root: Mutex<Option<IdentityPair>>,
     pub(crate) set_issued_ms: Mutex<u64>,
     /// Start and end of the keys' lifetime, and the end of the key set.
     pub(crate) set_times_ms: Mutex<[u64; 3]>,
@@ -105,11 +105,15 @@ pub(crate) struct Service {
     born: Instant,
 }
 
-pub(crate) fn new_key() -> Arc<dyn Es256Key> {
-    default_es256().generate().unwrap().1.into()
+pub(crate) fn new_key() -> Arc<IdentityPair> {
+    key_of(SignatureAlgorithm::Es256)
 }
 
-pub(crate) fn key_id(key: &dyn Es256Key) -> KeyId {
+pub(crate) fn key_of(algorithm: SignatureAlgorithm) -> Arc<IdentityPair> {
+    default_identity_library().generate(algorithm).unwrap().1.into()
+}
+
+pub(crate) fn key_id(key: &IdentityPair) -> KeyId {
     KeyId::of(default_provider(), key.public())
 }
 
@@ -156,11 +160,11 @@ impl Service {
     }
 
     pub(crate) fn public(&self) -> PublicKey {
-        *self.keys.lock().unwrap()[0].public()
+        self.keys.lock().unwrap()[0].public().into()
     }
 
     pub(crate) fn pin(&self) -> KeyPin {
-        KeyPin::Key(Box::new(self.public()))
+        KeyPin::Key(self.public())
     }
 
     pub(crate) fn key_id(&self) -> KeyId {
@@ -175,11 +179,11 @@ impl Service {
     pub(crate) fn key_set(&self) -> KeySet {
         let keys = self.keys.lock().unwrap();
         let [begin, end, expires_ms] = *self.set_times_ms.lock().unwrap();
-        let keys = keys.iter().map(|key| IdentityKey::new(default_provider(), *key.public(), begin, end));
+        let keys = keys.iter().map(|key| IdentityKey::new(default_provider(), key.public(), begin, end).unwrap());
         let issued_ms = *self.set_issued_ms.lock().unwrap();
         let mut set = KeySet { issued_ms, expires_ms, keys: keys.collect(), root: None };
         if let Some(root) = self.root.lock().unwrap().as_ref() {
-            set.sign(default_provider(), root.as_ref()).unwrap();
+            set.sign(default_provider(), root).unwrap();
         }
         set
     }
@@ -253,8 +257,10 @@ impl Service {
         self.inits.lock().unwrap().push(request.clone());
         let keys = self.keys.lock().unwrap().clone();
         let other = new_key();
-        let pinned = keys.iter().find(|key| request.pinned_key_ids.contains(&key_id(key.as_ref())));
-        let key = if act == Act::OtherKey { &other } else { pinned.unwrap_or(&keys[0]) };
+        let fit = keys
+            .iter()
+            .find(|key| request.is_served_by(&IdentityKey::new(default_provider(), key.public(), 0, 1).unwrap()));
+        let key = if act == Act::OtherKey { &other } else { fit.unwrap_or(&keys[0]) };
         let credential = headers.0.get("authorization").map(|value| provider.sha256(&[value.as_bytes()]));
         let suites = self.suites.lock().unwrap().clone();
         let terms = Terms {

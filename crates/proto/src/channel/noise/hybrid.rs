@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::channel::error::of_provider;
 use crate::channel::settings::KemRandoms;
 use crate::channel::{ChannelError, NativeSuite};
-use crate::crypto::agreement::{AgreementProvider, KEM_CIPHERTEXT_LEN, KEM_PUBLIC_LEN, KemKey};
+use crate::crypto::agreement::{AgreementProvider, KEM_CIPHERTEXT_LEN, KEM_PUBLIC_LEN, Kem, KemKey};
 
 const LABEL: &[u8] = b"sealway-channel-v1 ML-KEM-768";
 
@@ -31,8 +31,8 @@ pub(super) fn generate(
 ) -> Result<Option<Box<dyn KemKey>>, ChannelError> {
     let key = match randoms {
         _ if !suite.hybrid => return Ok(None),
-        KemRandoms::Private(private) => provider.kem_from_private(private),
-        KemRandoms::Draw | KemRandoms::Encapsulated(..) => provider.kem_generate(),
+        KemRandoms::Private(private) => provider.kem_from_private(Kem::MlKem768, &private[..]),
+        KemRandoms::Draw | KemRandoms::Encapsulated(..) => provider.kem_generate(Kem::MlKem768),
     };
     key.map(Some).map_err(of_provider)
 }
@@ -48,7 +48,9 @@ pub(super) fn encapsulate(
     }
     let (ciphertext, secret) = match randoms {
         KemRandoms::Encapsulated(ciphertext, secret) => (ciphertext, secret),
-        KemRandoms::Draw | KemRandoms::Private(_) => provider.kem_encapsulate(public).map_err(of_provider)?,
+        KemRandoms::Draw | KemRandoms::Private(_) => {
+            provider.kem_encapsulate(Kem::MlKem768, public).map_err(of_provider)?
+        }
     };
     let psk = psk(provider, &secret, public, &ciphertext);
     Ok((ciphertext, psk))

@@ -1,12 +1,12 @@
-//! RustCrypto behind the seam: `aes-gcm`, `chacha20poly1305`, `hmac`, `sha2`, `p256`, `x25519-dalek`, `ml-kem`, in Rust alone
-//! and without unsafe code of this crate, for targets that AWS-LC is not built for (ADR 0019). It offers all suites and both
+//! RustCrypto behind the seam: `aes-gcm`, `chacha20poly1305`, `hmac`, `sha2`, `p256`, `p384`, `x25519-dalek`, `ml-kem`, `ml-dsa`, in
+//! Rust alone and without unsafe code of this crate, for targets that AWS-LC is not built for (ADR 0019). It offers all suites and both
 //! AEADs.
 //!
 //! It is slower than AWS-LC, and where a target has no AES and carry-less multiplication in hardware, AES-GCM runs in
 //! constant-time software, much slower still. Randomness is the operating system's.
 
 pub(super) mod agreement;
-mod es256;
+mod identity;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -22,6 +22,7 @@ use p256::{PublicKey, SecretKey};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::agreement::P384_SECRET_LEN;
 use super::{AeadKey, EphemeralKey, MacKey, PeerKey, Provider};
 use crate::error::Error;
 use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
@@ -55,6 +56,18 @@ fn p256_private() -> Result<SecretKey, Error> {
     for _ in 0..DRAWS_MAX {
         fill_random(scalar.as_mut_slice())?;
         if let Ok(private) = SecretKey::from_slice(scalar.as_slice()) {
+            return Ok(private);
+        }
+    }
+    Err(Error::Provider)
+}
+
+/// Generates a private key of P-384.
+fn p384_private() -> Result<p384::SecretKey, Error> {
+    let mut scalar = Zeroizing::new([0; P384_SECRET_LEN]);
+    for _ in 0..DRAWS_MAX {
+        fill_random(scalar.as_mut_slice())?;
+        if let Ok(private) = p384::SecretKey::from_slice(scalar.as_slice()) {
             return Ok(private);
         }
     }

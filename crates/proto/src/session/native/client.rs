@@ -16,9 +16,9 @@ use super::share::ShareKey;
 use super::{KeyId, Suite, problem};
 use crate::crypto::Provider;
 use crate::crypto::agreement::AgreementProvider;
-use crate::crypto::es256::Es256Public;
+use crate::crypto::identity::{IdentityPublic, SignatureAlgorithm};
 use crate::error::Error;
-use crate::limits::SUITES_MAX;
+use crate::limits::{SIGNATURE_ALGORITHMS_MAX, SUITES_MAX};
 use crate::session::keys::SessionKey;
 use crate::session::record::Auth;
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
@@ -36,6 +36,8 @@ pub struct ClientOffer {
     pub ttl_sec: Option<u32>,
     /// Identity keys that it trusts; none if it trusts a root, or trusts no key yet.
     pub pinned_key_ids: Vec<KeyId>,
+    /// The signature algorithms that it accepts, at most 8; none if it does not restrict them.
+    pub signature_algorithms: Vec<SignatureAlgorithm>,
     /// SHA-256 of the value of `Authorization`, if it sends one.
     pub credential: Option<[u8; 32]>,
 }
@@ -64,10 +66,13 @@ impl ClientInit {
     /// # Errors
     /// [`Error::FieldInvalid`] for a client id, suites or key ids that cannot be sent.
     pub fn new(offer: ClientOffer, share: ShareKey, renewed: Option<&ClientSession>) -> Result<Self, Error> {
-        let ClientOffer { suites, client_id, ttl_sec, pinned_key_ids, credential } = offer;
+        let ClientOffer { suites, client_id, ttl_sec, pinned_key_ids, signature_algorithms, credential } = offer;
         ClientId::parse(&client_id).map_err(|_| Error::FieldInvalid("client_id"))?;
         if !suites.contains(&share.suite()) || suites.len() > SUITES_MAX {
             return Err(Error::FieldInvalid("suites"));
+        }
+        if signature_algorithms.len() > SIGNATURE_ALGORITHMS_MAX {
+            return Err(Error::FieldInvalid("signature_algorithms"));
         }
         let request = InitRequest {
             suite: share.suite().name().into(),
@@ -77,6 +82,7 @@ impl ClientInit {
             ttl_sec,
             proof: None,
             pinned_key_ids,
+            signature_algorithms: signature_algorithms.iter().map(|algorithm| algorithm.name().into()).collect(),
         };
         let renewed = renewed.map(|old| (old.id, old.key.clone()));
         Ok(ClientInit { request, offered: suites, share, credential, renewed })
@@ -126,12 +132,13 @@ impl ClientInit {
     pub fn finish(
         self,
         provider: &dyn AgreementProvider,
-        key: Option<&dyn Es256Public>,
+        key: Option<&IdentityPublic>,
         answer: &[u8],
     ) -> Result<ClientSession, Error> {
         let (answer, proofs) = InitAnswer::parse(answer)?;
         self.check_suite(&answer)?;
-        let key = key.ok_or(Error::KeyUntrusted)?;
+        let is_accepted = |key: &&IdentityPublic| self.request.accepts(&answer.key_id, key.algorithm());
+        let key = key.filter(is_accepted).ok_or(Error::KeyUntrusted)?;
         let renewed = self.renewed.as_ref();
         let surroundings =
             InitSurroundings { credential: self.credential.as_ref(), renewed: renewed.map(|(id, _)| id) };

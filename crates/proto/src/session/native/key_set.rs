@@ -1,6 +1,7 @@
 //! Identity keys: their ids, the set that a service publishes, and the signature of a root over it.
 // SPEC session-3.md#identity-keys
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,11 +9,12 @@ use core::fmt;
 
 use serde_json::Value;
 
+use super::message::is_algorithm_name;
 use super::{Fields, signed_list};
 use crate::crypto::Provider;
-use crate::crypto::es256::{ES256_SIGNATURE_LEN, Es256, Es256Key};
+use crate::crypto::identity::{IdentityLibrary, IdentityPair, SignatureAlgorithm};
 use crate::error::Error;
-use crate::limits::P256_PUBLIC_LEN;
+use crate::limits::SIGNATURE_LEN_MAX;
 use crate::wire::base64;
 
 /// Most keys of a set.
@@ -32,7 +34,7 @@ pub struct KeyId([u8; KEY_ID_LEN]);
 
 impl KeyId {
     /// Computes the id of a public key.
-    pub fn of(provider: &dyn Provider, public_key: &[u8; P256_PUBLIC_LEN]) -> Self {
+    pub fn of(provider: &dyn Provider, public_key: &[u8]) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let hash = provider.sha256(&[public_key]);
         let mut text = [b'0'; KEY_ID_LEN];
@@ -83,8 +85,10 @@ impl fmt::Debug for KeyId {
 pub struct IdentityKey {
     /// The key's id, which is derived from the public key.
     pub key_id: KeyId,
-    /// `0x04 || X || Y`; the verifier checks that it is a point.
-    pub public_key: [u8; P256_PUBLIC_LEN],
+    /// The name of its algorithm, which may be one that this build does not know. Such a key is never trusted.
+    pub alg: Box<str>,
+    /// The public key in the form of its algorithm; the verifier checks that a point is on its curve.
+    pub public_key: Box<[u8]>,
     /// Live from this time on, in Unix milliseconds.
     pub not_before_ms: u64,
     /// Live until before this time, in Unix milliseconds.
@@ -92,14 +96,25 @@ pub struct IdentityKey {
 }
 
 impl IdentityKey {
-    /// Creates the entry of a key, and computes its id.
+    /// Creates the entry of a key, whose length names its algorithm, and computes its id.
+    ///
+    /// # Errors
+    /// [`Error::PublicKeyInvalid`] for a key that has the form of no algorithm.
     pub fn new(
         provider: &dyn Provider,
-        public_key: [u8; P256_PUBLIC_LEN],
+        public_key: &[u8],
         not_before_ms: u64,
         not_after_ms: u64,
-    ) -> Self {
-        IdentityKey { key_id: KeyId::of(provider, &public_key), public_key, not_before_ms, not_after_ms }
+    ) -> Result<Self, Error> {
+        let algorithm = SignatureAlgorithm::of_public(public_key).filter(|named| named.is_public_form(public_key));
+        let alg = algorithm.ok_or(Error::PublicKeyInvalid)?.name().into();
+        let key_id = KeyId::of(provider, public_key);
+        Ok(IdentityKey { key_id, alg, public_key: public_key.into(), not_before_ms, not_after_ms })
+    }
+
+    /// Returns its algorithm; `None` for one that this build does not know.
+    pub fn algorithm(&self) -> Option<SignatureAlgorithm> {
+        SignatureAlgorithm::from_name(&self.alg)
     }
 
     /// Returns whether it is live: from the first time on, up to and without the second.
@@ -108,7 +123,7 @@ impl IdentityKey {
     }
 
     fn signed_part(&self) -> Fields {
-        Fields::new().field(self.key_id).field(self.public_key).number(self.not_before_ms).number(self.not_after_ms)
+        Fields::new().field(self.key_id).field(&self.public_key).number(self.not_before_ms).number(self.not_after_ms)
     }
 }
 
@@ -118,7 +133,7 @@ pub struct RootSignature {
     /// The id of the root that signed.
     pub key_id: KeyId,
     /// The root's signature over [`KeySet::signed_message`].
-    pub signature: [u8; ES256_SIGNATURE_LEN],
+    pub signature: Vec<u8>,
 }
 
 /// The reason for which a client rejects a set.
@@ -139,8 +154,8 @@ pub enum KeySetFault {
     /// The set is older than one that was accepted before: a retired key must not come back.
     #[error("the key set is older than one that was taken before")]
     RolledBack,
-    /// The pinned root is not a point of P-256.
-    #[error("the root is not an uncompressed P-256 point")]
+    /// The pinned root is not a public key of an algorithm that the library has.
+    #[error("the root is not a public key of an algorithm that is available here")]
     RootInvalid,
 }
 
@@ -148,8 +163,8 @@ impl KeySetFault {
     /// Checks the signature over a message by a pinned root.
     pub(crate) fn check(
         provider: &dyn Provider,
-        es256: &dyn Es256,
-        root: &[u8; P256_PUBLIC_LEN],
+        library: &dyn IdentityLibrary,
+        root: &[u8],
         by: Option<&RootSignature>,
         message: &[u8],
     ) -> Result<(), KeySetFault> {
@@ -157,7 +172,7 @@ impl KeySetFault {
         if by.key_id != KeyId::of(provider, root) {
             return Err(KeySetFault::OtherRoot);
         }
-        let root = es256.public(root).map_err(|_| KeySetFault::RootInvalid)?;
+        let root = library.public(root).map_err(|_| KeySetFault::RootInvalid)?;
         if root.verify(message, &by.signature) { Ok(()) } else { Err(KeySetFault::SignatureInvalid) }
     }
 
@@ -194,8 +209,8 @@ impl KeySet {
         let keys = self.keys.iter().map(|key| {
             let public_key = base64::encode(&key.public_key);
             format!(
-                r#"{{"key_id":"{}","alg":"ES256","public_key":"{public_key}","not_before_ms":{},"not_after_ms":{}}}"#,
-                key.key_id, key.not_before_ms, key.not_after_ms
+                r#"{{"key_id":"{}","alg":"{}","public_key":"{public_key}","not_before_ms":{},"not_after_ms":{}}}"#,
+                key.key_id, key.alg, key.not_before_ms, key.not_after_ms
             )
         });
         signed_list::encode((self.issued_ms, self.expires_ms), keys, self.root.as_ref())
@@ -223,7 +238,7 @@ impl KeySet {
     ///
     /// # Errors
     /// [`Error::Provider`].
-    pub fn sign(&mut self, provider: &dyn Provider, root: &dyn Es256Key) -> Result<(), Error> {
+    pub fn sign(&mut self, provider: &dyn Provider, root: &IdentityPair) -> Result<(), Error> {
         self.root = Some(signed_list::sign(provider, root, &self.signed_message(provider))?);
         Ok(())
     }
@@ -235,16 +250,16 @@ impl KeySet {
     pub fn verify(
         &self,
         provider: &dyn Provider,
-        es256: &dyn Es256,
-        root: &[u8; P256_PUBLIC_LEN],
+        library: &dyn IdentityLibrary,
+        root: &[u8],
         now_ms: u64,
         last_issued_ms: u64,
     ) -> Result<(), KeySetFault> {
-        KeySetFault::check(provider, es256, root, self.root.as_ref(), &self.signed_message(provider))?;
+        KeySetFault::check(provider, library, root, self.root.as_ref(), &self.signed_message(provider))?;
         KeySetFault::check_times((self.issued_ms, self.expires_ms), now_ms, last_issued_ms)
     }
 
-    /// Returns the key of this id, if it may have signed an init's answer with this `server_time_ms`: for a client that pins
+    /// Returns the key of this id, if this build knows its algorithm and it may have signed an init's answer with this `server_time_ms`: for a client that pins
     /// the root, at every init, whenever it fetched the set. `now_ms` is the client's own clock.
     ///
     /// The ends of the key and of the set must also be later than the client's own clock and the set's issue: a thief of an
@@ -253,7 +268,8 @@ impl KeySet {
     pub fn signer(&self, key_id: &KeyId, server_time_ms: u64, now_ms: u64) -> Option<&IdentityKey> {
         let latest_ms = server_time_ms.max(now_ms).max(self.issued_ms);
         let is_live = |key: &&IdentityKey| key.not_before_ms <= server_time_ms && latest_ms < key.not_after_ms;
-        self.get(key_id).filter(is_live).filter(|_| latest_ms < self.expires_ms)
+        let key = self.get(key_id).filter(|key| key.algorithm().is_some());
+        key.filter(is_live).filter(|_| latest_ms < self.expires_ms)
     }
 
     /// Returns the key of this id.
@@ -264,17 +280,24 @@ impl KeySet {
 
 fn parse_key(provider: &dyn Provider, key: &Value) -> Result<IdentityKey, Error> {
     let text = |name| key.get(name).and_then(Value::as_str).ok_or(Error::FieldInvalid(name));
-    if text("alg")? != "ES256" {
-        return Err(Error::FieldInvalid("alg"));
-    }
-    let public_key: [u8; P256_PUBLIC_LEN] = base64::decode_array(text("public_key")?)
-        .ok()
-        .filter(|point: &[u8; P256_PUBLIC_LEN]| point.first() == Some(&4))
-        .ok_or(Error::FieldInvalid("public_key"))?;
+    let alg = Some(text("alg")?).filter(|name| is_algorithm_name(name)).ok_or(Error::FieldInvalid("alg"))?;
+    let named = SignatureAlgorithm::from_name(alg);
+    let of_form = |public_key: &Vec<u8>| match named {
+        Some(algorithm) => algorithm.is_public_form(public_key),
+        // The length of a known algorithm's key belongs to that algorithm alone.
+        None => {
+            (1..=SIGNATURE_LEN_MAX).contains(&public_key.len()) && SignatureAlgorithm::of_public(public_key).is_none()
+        }
+    };
+    let public_key =
+        base64::decode(text("public_key")?).ok().filter(of_form).ok_or(Error::FieldInvalid("public_key"))?;
     let (not_before_ms, not_after_ms) = (time(key, "not_before_ms")?, time(key, "not_after_ms")?);
-    let own = IdentityKey::new(provider, public_key, not_before_ms, not_after_ms);
+    let key_id = KeyId::of(provider, &public_key);
     // Otherwise a root's signature over one key could pass for its signature over another.
-    if KeyId::parse(text("key_id")?)? == own.key_id { Ok(own) } else { Err(Error::FieldInvalid("key_id")) }
+    if KeyId::parse(text("key_id")?)? != key_id {
+        return Err(Error::FieldInvalid("key_id"));
+    }
+    Ok(IdentityKey { key_id, alg: alg.into(), public_key: public_key.into(), not_before_ms, not_after_ms })
 }
 
 pub(crate) fn time(object: &Value, name: &'static str) -> Result<u64, Error> {

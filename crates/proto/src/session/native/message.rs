@@ -7,12 +7,14 @@ use core::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Fields, KeyId, Suite};
+use super::signed_list::read_signature;
+use super::{Fields, IdentityKey, KeyId, Suite};
 use crate::crypto::Provider;
-use crate::crypto::es256::ES256_SIGNATURE_LEN;
+use crate::crypto::identity::SignatureAlgorithm;
 use crate::error::Error;
 use crate::limits::{
-    INIT_V3_BODY_MAX, PINNED_KEYS_MAX, PROOF_LEN_MAX, SUBJECT_LEN_MAX, SUITE_NAME_LEN_MAX, SUITES_MAX,
+    INIT_V3_BODY_MAX, PINNED_KEYS_MAX, PROOF_LEN_MAX, SIGNATURE_ALGORITHMS_MAX, SUBJECT_LEN_MAX, SUITE_NAME_LEN_MAX,
+    SUITES_MAX,
 };
 use crate::session::Auth;
 use crate::wire::{ClientId, SessionId, base64};
@@ -34,6 +36,8 @@ pub struct InitRequest {
     pub proof: Option<Box<str>>,
     /// Identity keys that it trusts.
     pub pinned_key_ids: Vec<KeyId>,
+    /// The names of the signature algorithms that it accepts, if it restricts them; otherwise none.
+    pub signature_algorithms: Vec<Box<str>>,
 }
 
 /// The body of a server's answer, without its proofs.
@@ -64,10 +68,10 @@ pub struct InitAnswer {
 }
 
 /// The proofs of a server's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitProofs {
-    /// The identity key's signature over the transcript.
-    pub signature: [u8; ES256_SIGNATURE_LEN],
+    /// The identity key's signature over the transcript, of the length of its algorithm.
+    pub signature: Vec<u8>,
     /// The confirmation that the server holds the agreed keys.
     pub confirm: [u8; 32],
 }
@@ -106,6 +110,7 @@ impl InitRequest {
         };
         let proof = optional_text(&object, "proof", PROOF_LEN_MAX)?;
         let pinned_key_ids = key_ids(&object, "pinned_key_ids")?;
+        let signature_algorithms = signature_algorithms(&object)?;
         Ok(InitRequest {
             suite: suite.into(),
             suites,
@@ -114,6 +119,7 @@ impl InitRequest {
             ttl_sec,
             proof,
             pinned_key_ids,
+            signature_algorithms,
         })
     }
 
@@ -134,6 +140,9 @@ impl InitRequest {
         if !self.pinned_key_ids.is_empty() {
             set(&mut object, "pinned_key_ids", self.pinned_key_ids.iter().map(KeyId::as_str).collect());
         }
+        if !self.signature_algorithms.is_empty() {
+            set(&mut object, "signature_algorithms", self.signature_algorithms.iter().map(|name| &**name).collect());
+        }
         object.to_string()
     }
 
@@ -144,11 +153,37 @@ impl InitRequest {
         }
     }
 
+    /// Appends the list of signature algorithms; nothing at all if it is absent, as for clients that do not know it.
+    fn algorithms(&self, fields: Fields) -> Fields {
+        match self.signature_algorithms.as_slice() {
+            [] => fields,
+            names => fields.list(names.iter().map(|name| name.as_bytes())),
+        }
+    }
+
+    /// Returns whether the client accepts an identity key of this algorithm. A client that names none accepts ES256, and any
+    /// algorithm of a key that it pins.
+    // SPEC session-3.md#the-request
+    pub fn accepts(&self, key_id: &KeyId, algorithm: SignatureAlgorithm) -> bool {
+        match self.signature_algorithms.as_slice() {
+            [] => algorithm == SignatureAlgorithm::Es256 || self.pinned_key_ids.contains(key_id),
+            names => names.iter().any(|name| &**name == algorithm.name()),
+        }
+    }
+
+    /// Returns whether an identity key may sign for the client: it is one that it pins, if it pins some, and of an algorithm that it
+    /// accepts.
+    // SPEC session-3.md#the-answer
+    pub fn is_served_by(&self, key: &IdentityKey) -> bool {
+        let is_pinned = self.pinned_key_ids.is_empty() || self.pinned_key_ids.contains(&key.key_id);
+        is_pinned && key.algorithm().is_some_and(|algorithm| self.accepts(&key.key_id, algorithm))
+    }
+
     /// Returns the hash that a proof is bound to: everything in the body but the proof.
     pub fn init_hash(&self, provider: &dyn Provider) -> [u8; 32] {
         let fields = Fields::new().list(self.suites.iter().map(|name| name.as_bytes())).field(self.suite.as_bytes());
         let fields = self.ttl(fields.field(&self.share).field(self.client_id.as_bytes()));
-        provider.sha256(&[fields.list(&self.pinned_key_ids).as_bytes()])
+        provider.sha256(&[self.algorithms(fields.list(&self.pinned_key_ids)).as_bytes()])
     }
 }
 
@@ -189,7 +224,7 @@ impl InitAnswer {
             subject: optional_text(&object, "subject", SUBJECT_LEN_MAX)?,
             tenant: optional_text(&object, "tenant", SUBJECT_LEN_MAX)?,
         };
-        let signature = base64::decode_array(text(&object, "signature")?)?;
+        let signature = read_signature(text(&object, "signature")?).ok_or(Error::FieldInvalid("signature"))?;
         let confirm = base64::decode_array(text(&object, "confirm")?)?;
         Ok((answer, InitProofs { signature, confirm }))
     }
@@ -227,7 +262,8 @@ pub fn transcript(request: &InitRequest, answer: &InitAnswer, surroundings: Init
     let fields = fields.field(request.suite.as_bytes()).list(request.suites.iter().map(|name| name.as_bytes()));
     let fields = request.ttl(fields.field(&request.share).field(request.client_id.as_bytes()));
     let fields = fields.field(request.proof.as_deref().unwrap_or_default()).list(&request.pinned_key_ids);
-    fields
+    request
+        .algorithms(fields)
         .field(surroundings.credential.map_or(&[][..], |hash| hash))
         .field(answer.session_id.as_str())
         .field(answer.suite.name())
@@ -282,6 +318,12 @@ fn is_suite_name(name: &str) -> bool {
     (1..=SUITE_NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(of_name)
 }
 
+/// Returns whether a text has the form of a signature algorithm's name.
+pub(super) fn is_algorithm_name(name: &str) -> bool {
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+');
+    (1..=SUITE_NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(of_name)
+}
+
 /// Reads a list of up to `len_max` different members, each by `read`.
 fn list<T: PartialEq>(
     value: &Value,
@@ -307,6 +349,14 @@ fn suites(object: &Value) -> Result<Vec<Box<str>>, Error> {
     if names.is_empty() { Err(invalid) } else { Ok(names) }
 }
 
+fn signature_algorithms(object: &Value) -> Result<Vec<Box<str>>, Error> {
+    const NAME: &str = "signature_algorithms";
+    let Some(value) = member(object, NAME) else { return Ok(Vec::new()) };
+    let names = list(value, NAME, SIGNATURE_ALGORITHMS_MAX, |name| is_algorithm_name(name).then(|| Box::from(name)))?;
+    // An empty list would be as good as an absent one, and the transcript could not tell them apart.
+    if names.is_empty() { Err(Error::FieldInvalid(NAME)) } else { Ok(names) }
+}
+
 fn key_ids(object: &Value, name: &'static str) -> Result<Vec<KeyId>, Error> {
     match member(object, name) {
         None => Ok(Vec::new()),
@@ -323,6 +373,7 @@ impl fmt::Debug for InitRequest {
             .field("client_id", &self.client_id)
             .field("ttl_sec", &self.ttl_sec)
             .field("pinned_key_ids", &self.pinned_key_ids)
+            .field("signature_algorithms", &self.signature_algorithms)
             .finish_non_exhaustive()
     }
 }

@@ -33,7 +33,7 @@ pub use problem::Problem;
 pub use resend::{RejectedRequest, sends_again};
 pub use server::{Terms, UnsignedAgreement, agree};
 pub use share::{ServerRandoms, ShareKey};
-pub use suite::{Suite, choose};
+pub use suite::{Group, Suite, choose};
 
 #[cfg(all(test, feature = "aws-lc"))]
 pub(crate) mod tests;

@@ -14,7 +14,6 @@ use super::message::{InitAnswer, InitProofs, InitRequest, InitSurroundings, tran
 use super::share::{ServerRandoms, respond};
 use super::{KeyId, Suite, choose, schedule};
 use crate::crypto::agreement::AgreementProvider;
-use crate::crypto::es256::ES256_SIGNATURE_LEN;
 use crate::error::Error;
 use crate::session::keys::SessionKey;
 use crate::session::record::{Auth, Session, SessionRecord};
@@ -134,11 +133,7 @@ impl UnsignedAgreement {
     ///
     /// # Errors
     /// [`Error::Provider`].
-    pub fn signed(
-        self,
-        provider: &dyn AgreementProvider,
-        signature: [u8; ES256_SIGNATURE_LEN],
-    ) -> Result<(String, Session), Error> {
+    pub fn signed(self, provider: &dyn AgreementProvider, signature: Vec<u8>) -> Result<(String, Session), Error> {
         let body = self.answer.encode(&InitProofs { signature, confirm: self.confirm });
         Ok((body, Session::new(provider, self.record)?))
     }

@@ -7,18 +7,24 @@ use core::fmt;
 use zeroize::Zeroizing;
 
 use super::Suite;
-use crate::crypto::agreement::{AgreementKey, AgreementProvider, KemKey};
+use super::suite::Group;
+use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve, KemKey, P384Key};
 use crate::error::Error;
-use crate::limits::KEY_LEN;
 
-/// The shared secret of both shares, 32 or 64 bytes.
+/// The shared secret of both shares, 32 to 80 bytes.
 pub(super) type Secret = Zeroizing<Vec<u8>>;
 
 /// The private halves of a client's share, for one init.
 pub struct ShareKey {
     suite: Suite,
-    curve: Box<dyn AgreementKey>,
+    point: Option<PointKey>,
     kem: Option<Box<dyn KemKey>>,
+}
+
+/// A private key of a suite's group.
+enum PointKey {
+    Short(Box<dyn AgreementKey>),
+    P384(Box<dyn P384Key>),
 }
 
 /// The random inputs of a server's share.
@@ -27,8 +33,48 @@ pub enum ServerRandoms {
     /// Drawn from the provider when needed.
     #[default]
     Draw,
-    /// Given, for test vectors: the curve's private key and, if the suite has it, ML-KEM's ciphertext and its secret.
-    Given(Zeroizing<[u8; KEY_LEN]>, Option<(Vec<u8>, Zeroizing<[u8; 32]>)>),
+    /// Given, for test vectors: the group's private key, empty without a group, and, if the suite has ML-KEM, its ciphertext and its
+    /// secret.
+    Given(Zeroizing<Vec<u8>>, Option<(Vec<u8>, Zeroizing<[u8; 32]>)>),
+}
+
+impl PointKey {
+    fn generate(provider: &dyn AgreementProvider, group: Group) -> Result<Self, Error> {
+        match group {
+            Group::X25519 => provider.agreement_generate(Curve::X25519).map(PointKey::Short),
+            Group::P256 => provider.agreement_generate(Curve::P256).map(PointKey::Short),
+            Group::P384 => provider.p384_generate().map(PointKey::P384),
+        }
+    }
+
+    fn from_private(provider: &dyn AgreementProvider, group: Group, private: &[u8]) -> Result<Self, Error> {
+        let short = |curve| {
+            let private = private.try_into().map_err(|_| Error::Provider)?;
+            provider.agreement_from_private(curve, private).map(PointKey::Short)
+        };
+        match group {
+            Group::X25519 => short(Curve::X25519),
+            Group::P256 => short(Curve::P256),
+            Group::P384 => {
+                let private = private.try_into().map_err(|_| Error::Provider)?;
+                provider.p384_from_private(private).map(PointKey::P384)
+            }
+        }
+    }
+
+    fn public(&self) -> &[u8] {
+        match self {
+            PointKey::Short(key) => key.public(),
+            PointKey::P384(key) => key.public(),
+        }
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<Secret, Error> {
+        Ok(Zeroizing::new(match self {
+            PointKey::Short(key) => key.agree(peer)?.to_vec(),
+            PointKey::P384(key) => key.agree(peer)?.to_vec(),
+        }))
+    }
 }
 
 impl ShareKey {
@@ -37,17 +83,25 @@ impl ShareKey {
     /// # Errors
     /// [`Error::Provider`].
     pub fn generate(provider: &dyn AgreementProvider, suite: Suite) -> Result<Self, Error> {
-        let curve = provider.agreement_generate(suite.curve())?;
-        let kem = if suite.is_hybrid() { Some(provider.kem_generate()?) } else { None };
-        Ok(ShareKey { suite, curve, kem })
+        let point = suite.group().map(|group| PointKey::generate(provider, group)).transpose()?;
+        let kem = suite.kem().map(|kem| provider.kem_generate(kem)).transpose()?;
+        Ok(ShareKey { suite, point, kem })
     }
 
-    /// Creates a share from given keys, for test vectors. ML-KEM's must be present if the suite has it, and only then.
+    /// Creates a share from given keys, for test vectors: the group's private key, empty without a group, and ML-KEM's expanded one,
+    /// empty without ML-KEM.
     ///
     /// # Errors
     /// [`Error::Provider`].
-    pub fn from_parts(suite: Suite, curve: Box<dyn AgreementKey>, kem: Option<Box<dyn KemKey>>) -> Result<Self, Error> {
-        if kem.is_some() == suite.is_hybrid() { Ok(ShareKey { suite, curve, kem }) } else { Err(Error::Provider) }
+    pub fn from_private(
+        provider: &dyn AgreementProvider,
+        suite: Suite,
+        point: &[u8],
+        kem: &[u8],
+    ) -> Result<Self, Error> {
+        let point = suite.group().map(|group| PointKey::from_private(provider, group, point)).transpose()?;
+        let kem = suite.kem().map(|set| provider.kem_from_private(set, kem)).transpose()?;
+        Ok(ShareKey { suite, point, kem })
     }
 
     /// Returns the suite of the share.
@@ -57,25 +111,24 @@ impl ShareKey {
 
     /// Returns the public share, as bytes of the wire.
     pub fn public(&self) -> Vec<u8> {
+        let point = self.point.as_ref().map_or(&[][..], PointKey::public);
         let kem = self.kem.as_ref().map_or(&[][..], |kem| kem.public());
-        self.suite.join(self.curve.public(), kem)
+        self.suite.join(point, kem)
     }
 
     /// Computes the secret from the server's share.
     pub(super) fn agree(&self, server: &[u8]) -> Result<Secret, Error> {
         let (point, ciphertext) = self.suite.split_server(server).ok_or(Error::PublicKeyInvalid)?;
-        let agreed = self.curve.agree(point)?;
-        match &self.kem {
-            Some(kem) => {
-                let shared = kem.decapsulate(ciphertext)?;
-                Ok(join(self.suite, &agreed, &shared))
-            }
-            None => Ok(Zeroizing::new(agreed.to_vec())),
-        }
+        let agreed = self.point.as_ref().map(|key| key.agree(point)).transpose()?;
+        let shared = self.kem.as_ref().map(|kem| kem.decapsulate(ciphertext)).transpose()?;
+        Ok(join(self.suite, agreed, shared))
     }
 }
 
-fn join(suite: Suite, agreed: &[u8; KEY_LEN], shared: &[u8; 32]) -> Secret {
+/// Puts the secrets of both parts into the suite's order.
+fn join(suite: Suite, agreed: Option<Secret>, shared: Option<Zeroizing<[u8; 32]>>) -> Secret {
+    let agreed = agreed.as_ref().map_or(&[][..], |secret| secret);
+    let shared = shared.as_ref().map_or(&[][..], |secret| secret.as_slice());
     Zeroizing::new(suite.join(agreed, shared))
 }
 
@@ -91,19 +144,20 @@ pub(super) fn respond(
         ServerRandoms::Draw => (None, None),
         ServerRandoms::Given(private, encapsulated) => (Some(private), encapsulated),
     };
-    let curve = match &private {
-        Some(private) => provider.agreement_from_private(suite.curve(), private)?,
-        None => provider.agreement_generate(suite.curve())?,
+    let own = suite.group().map(|group| match &private {
+        Some(private) => PointKey::from_private(provider, group, private),
+        None => PointKey::generate(provider, group),
+    });
+    let own = own.transpose()?;
+    let agreed = own.as_ref().map(|own| own.agree(point)).transpose()?;
+    let encapsulated = match (suite.kem(), encapsulated) {
+        (None, _) => None,
+        (Some(_), Some(given)) => Some(given),
+        (Some(kem), None) => Some(provider.kem_encapsulate(kem, encapsulation_key)?),
     };
-    let agreed = curve.agree(point)?;
-    if !suite.is_hybrid() {
-        return Ok((curve.public().to_vec(), Zeroizing::new(agreed.to_vec())));
-    }
-    let (ciphertext, shared) = match encapsulated {
-        Some(given) => given,
-        None => provider.kem_encapsulate(encapsulation_key)?,
-    };
-    Ok((suite.join(curve.public(), &ciphertext), join(suite, &agreed, &shared)))
+    let (ciphertext, shared) = encapsulated.unzip();
+    let share = suite.join(own.as_ref().map_or(&[][..], PointKey::public), &ciphertext.unwrap_or_default());
+    Ok((share, join(suite, agreed, shared)))
 }
 
 impl fmt::Debug for ShareKey {

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::Fields;
 use super::key_set::{KEY_SET_LEN_MAX, KEYS_MAX, KeyId, RootSignature, time};
 use crate::crypto::Provider;
-use crate::crypto::es256::Es256Key;
+use crate::crypto::identity::IdentityPair;
 use crate::error::Error;
+use crate::limits::SIGNATURE_LEN_MAX;
 use crate::wire::base64;
 
 /// A list that was parsed: time of issue, time of expiry, keys, signature.
@@ -73,13 +74,18 @@ fn parse_root(list: &Value) -> Result<Option<RootSignature>, Error> {
     match (text("root_key_id")?, text("root_signature")?) {
         (Some(key_id), Some(signature)) => {
             let key_id = KeyId::parse(key_id).map_err(|_| Error::FieldInvalid("root_key_id"))?;
-            let signature = base64::decode_array(signature).map_err(|_| Error::FieldInvalid("root_signature"))?;
+            let signature = read_signature(signature).ok_or(Error::FieldInvalid("root_signature"))?;
             Ok(Some(RootSignature { key_id, signature }))
         }
         (None, None) => Ok(None),
         (None, Some(_)) => Err(Error::FieldInvalid("root_key_id")),
         (Some(_), None) => Err(Error::FieldInvalid("root_signature")),
     }
+}
+
+/// Reads a signature in base64, of any algorithm: its length belongs to the key.
+pub(crate) fn read_signature(text: &str) -> Option<Vec<u8>> {
+    base64::decode(text).ok().filter(|signature| (1..=SIGNATURE_LEN_MAX).contains(&signature.len()))
 }
 
 /// Returns the message that a root signs. `label` makes the signature of one kind of list valid for no other.
@@ -99,6 +105,6 @@ pub(crate) fn message(
 ///
 /// # Errors
 /// [`Error::Provider`].
-pub(crate) fn sign(provider: &dyn Provider, root: &dyn Es256Key, message: &[u8]) -> Result<RootSignature, Error> {
+pub(crate) fn sign(provider: &dyn Provider, root: &IdentityPair, message: &[u8]) -> Result<RootSignature, Error> {
     Ok(RootSignature { key_id: KeyId::of(provider, root.public()), signature: root.sign(message)? })
 }

@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::crypto::agreement::{Curve, KEM_CIPHERTEXT_LEN, KEM_PUBLIC_LEN};
-use crate::limits::{KEY_LEN, P256_PUBLIC_LEN};
+use crate::crypto::agreement::Kem;
+use crate::limits::{KEY_LEN, P256_PUBLIC_LEN, P384_PUBLIC_LEN};
 
 /// The key agreement of a session; each uses HKDF-SHA256 and AES-256-GCM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,11 +15,40 @@ pub enum Suite {
     SecP256r1MlKem768,
     /// P-256 on its own, without ML-KEM.
     P256,
+    /// P-384 and ML-KEM-1024 (RFC 10024). Off unless it is configured.
+    SecP384r1MlKem1024,
+    /// ML-KEM-1024 on its own, as CNSA 2.0 asks for it. Off unless it is configured.
+    MlKem1024,
+}
+
+/// The group of a suite's share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// X25519 (RFC 7748), 32 bytes.
+    X25519,
+    /// P-256 (SP 800-186), an uncompressed point.
+    P256,
+    /// P-384 (SP 800-186), an uncompressed point.
+    P384,
+}
+
+impl Group {
+    /// Length of a public key, in bytes.
+    pub const fn public_len(self) -> usize {
+        match self {
+            Group::X25519 => KEY_LEN,
+            Group::P256 => P256_PUBLIC_LEN,
+            Group::P384 => P384_PUBLIC_LEN,
+        }
+    }
 }
 
 impl Suite {
-    /// All suites, in order of preference.
-    pub const ALL: [Suite; 3] = [Suite::X25519MlKem768, Suite::SecP256r1MlKem768, Suite::P256];
+    /// All suites, in order of preference but for those that are off by default, which are last.
+    pub const ALL: [Suite; 5] =
+        [Suite::X25519MlKem768, Suite::SecP256r1MlKem768, Suite::P256, Suite::SecP384r1MlKem1024, Suite::MlKem1024];
+    /// The suites of a server without a list of its own, in order of preference.
+    pub const DEFAULT: [Suite; 3] = [Suite::X25519MlKem768, Suite::SecP256r1MlKem768, Suite::P256];
 
     /// Returns its name on the wire.
     pub fn name(self) -> &'static str {
@@ -27,6 +56,8 @@ impl Suite {
             Suite::X25519MlKem768 => "X25519MLKEM768",
             Suite::SecP256r1MlKem768 => "SecP256r1MLKEM768",
             Suite::P256 => "P256",
+            Suite::SecP384r1MlKem1024 => "SecP384r1MLKEM1024",
+            Suite::MlKem1024 => "MLKEM1024",
         }
     }
 
@@ -35,55 +66,55 @@ impl Suite {
         Suite::ALL.into_iter().find(|suite| suite.name() == name)
     }
 
-    /// Returns the curve of the suite.
-    pub fn curve(self) -> Curve {
+    /// Returns the group of the suite, if it has one.
+    pub fn group(self) -> Option<Group> {
         match self {
-            Suite::X25519MlKem768 => Curve::X25519,
-            Suite::SecP256r1MlKem768 | Suite::P256 => Curve::P256,
+            Suite::X25519MlKem768 => Some(Group::X25519),
+            Suite::SecP256r1MlKem768 | Suite::P256 => Some(Group::P256),
+            Suite::SecP384r1MlKem1024 => Some(Group::P384),
+            Suite::MlKem1024 => None,
         }
     }
 
-    /// Returns whether ML-KEM-768 is combined with the curve.
-    pub fn is_hybrid(self) -> bool {
-        self != Suite::P256
+    /// Returns the KEM of the suite, if it has one.
+    pub fn kem(self) -> Option<Kem> {
+        match self {
+            Suite::X25519MlKem768 | Suite::SecP256r1MlKem768 => Some(Kem::MlKem768),
+            Suite::P256 => None,
+            Suite::SecP384r1MlKem1024 | Suite::MlKem1024 => Some(Kem::MlKem1024),
+        }
     }
 
-    /// Length of a public key of the curve, in bytes.
-    fn point_len(self) -> usize {
-        if self.curve() == Curve::X25519 { KEY_LEN } else { P256_PUBLIC_LEN }
-    }
-
-    /// Returns whether ML-KEM's part precedes the curve's.
+    /// Returns whether ML-KEM's part precedes the group's.
     fn kem_first(self) -> bool {
         self == Suite::X25519MlKem768
     }
 
-    /// Puts the curve's part and ML-KEM's into the suite's order.
+    /// Puts the group's part and ML-KEM's into the suite's order.
     pub(super) fn join(self, point: &[u8], kem: &[u8]) -> Vec<u8> {
         if self.kem_first() { [kem, point].concat() } else { [point, kem].concat() }
     }
 
-    /// Splits a share into the curve's part and ML-KEM's, the latter `kem_len` bytes long; `None` for another length.
+    /// Splits a share into the group's part and ML-KEM's, the latter `kem_len` bytes long; `None` for another length.
     fn split(self, share: &[u8], kem_len: usize) -> Option<(&[u8], &[u8])> {
-        let kem_len = if self.is_hybrid() { kem_len } else { 0 };
-        if share.len() != self.point_len() + kem_len {
+        let point_len = self.group().map_or(0, Group::public_len);
+        if share.len() != point_len + kem_len {
             return None;
         }
-        let (kem, point) = match self.kem_first() {
-            true => share.split_at_checked(kem_len)?,
-            false => share.split_at_checked(self.point_len()).map(|(point, kem)| (kem, point))?,
-        };
-        Some((point, kem))
+        match self.kem_first() {
+            true => share.split_at_checked(kem_len).map(|(kem, point)| (point, kem)),
+            false => share.split_at_checked(point_len),
+        }
     }
 
     /// Splits a client's share into its parts.
     pub(super) fn split_client(self, share: &[u8]) -> Option<(&[u8], &[u8])> {
-        self.split(share, KEM_PUBLIC_LEN)
+        self.split(share, self.kem().map_or(0, Kem::public_len))
     }
 
     /// Splits a server's share into its parts.
     pub(super) fn split_server(self, share: &[u8]) -> Option<(&[u8], &[u8])> {
-        self.split(share, KEM_CIPHERTEXT_LEN)
+        self.split(share, self.kem().map_or(0, Kem::ciphertext_len))
     }
 }
 

@@ -10,9 +10,11 @@ use alloc::vec::Vec;
 use super::*;
 use crate::Error;
 use crate::crypto::agreement::{AgreementProvider, default_agreement_provider};
-use crate::crypto::es256::{Es256Key, default_es256};
+use crate::crypto::identity::{IdentityPair, SignatureAlgorithm, default_identity_library};
 use crate::session::{Auth, Fresh, Session, SessionKey};
 use crate::wire::{ReplayPolicy, SessionId};
+
+mod algorithms;
 
 pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
 
@@ -21,13 +23,16 @@ pub(crate) fn provider() -> &'static dyn AgreementProvider {
 }
 
 pub(crate) struct Service {
-    key: Box<dyn Es256Key>,
+    key: IdentityPair,
     suites: Vec<Suite>,
 }
 
 impl Service {
     fn new(suites: &[Suite]) -> Self {
-        Service { key: default_es256().generate().unwrap().1, suites: suites.to_vec() }
+        Service {
+            key: default_identity_library().generate(SignatureAlgorithm::Es256).unwrap().1,
+            suites: suites.to_vec(),
+        }
     }
 
     fn key_id(&self) -> KeyId {
@@ -58,6 +63,7 @@ fn init(suite: Suite, suites: &[Suite], old: Option<&ClientSession>) -> ClientIn
         client_id: "web".into(),
         ttl_sec: Some(60),
         pinned_key_ids: Vec::new(),
+        signature_algorithms: Vec::new(),
         credential: Some([7; 32]),
     };
     ClientInit::new(offer, ShareKey::generate(provider(), suite).unwrap(), old).unwrap()
@@ -67,8 +73,8 @@ pub(crate) fn agreed(suite: Suite) -> (Service, ClientSession, Arc<Session>) {
     let service = Service::new(&Suite::ALL);
     let init = init(suite, &[suite], None);
     let (body, session) = service.answer(&init.body(), None).unwrap();
-    let key = default_es256().public(service.key.public()).unwrap();
-    let client = init.finish(provider(), Some(key.as_ref()), body.as_bytes()).unwrap();
+    let key = default_identity_library().public(service.key.public()).unwrap();
+    let client = init.finish(provider(), Some(&key), body.as_bytes()).unwrap();
     (service, client, Arc::new(session))
 }
 
@@ -179,13 +185,13 @@ fn an_opened_request_does_not_print_what_it_holds() {
 fn a_renewed_session_needs_the_old_one_and_is_bound_to_it() {
     let (service, client, server) = agreed(Suite::P256);
     let renewal = || init(Suite::X25519MlKem768, &Suite::ALL, Some(&client));
-    let key = default_es256().public(service.key.public()).unwrap();
+    let key = default_identity_library().public(service.key.public()).unwrap();
     let (first, second) = (renewal(), renewal());
     let (body, _) = service.answer(&first.body(), Some(&server)).unwrap();
-    assert!(first.finish(provider(), Some(key.as_ref()), body.as_bytes()).is_ok());
+    assert!(first.finish(provider(), Some(&key), body.as_bytes()).is_ok());
     // A server that does not hold the old session signs another transcript.
     let (body, _) = service.answer(&second.body(), None).unwrap();
-    assert_eq!(second.finish(provider(), Some(key.as_ref()), body.as_bytes()).err(), Some(Error::SignatureInvalid));
+    assert_eq!(second.finish(provider(), Some(&key), body.as_bytes()).err(), Some(Error::SignatureInvalid));
 }
 
 #[test]
@@ -195,13 +201,13 @@ fn a_share_of_another_suite_than_both_lists_give_is_refused_at_either_end() {
     assert_eq!(service.answer(&weak.body(), None).err(), Some(Error::SuiteRequired));
     // An attacker strips the lists so that they give the weak suite.
     let stripped = weak.body().replace("\"X25519MLKEM768\",\"SecP256r1MLKEM768\",", "");
-    let key = default_es256().public(service.key.public()).unwrap();
+    let key = default_identity_library().public(service.key.public()).unwrap();
     let (body, _) = service.answer(&stripped, None).unwrap();
-    assert_eq!(weak.finish(provider(), Some(key.as_ref()), body.as_bytes()).err(), Some(Error::SuiteDowngraded));
+    assert_eq!(weak.finish(provider(), Some(&key), body.as_bytes()).err(), Some(Error::SuiteDowngraded));
     let weak = init(Suite::P256, &Suite::ALL, None);
     let narrow = Service { suites: alloc::vec![Suite::P256], key: service.key };
     let (body, _) = narrow.answer(&stripped, None).unwrap();
-    assert_eq!(weak.finish(provider(), Some(key.as_ref()), body.as_bytes()).err(), Some(Error::SignatureInvalid));
+    assert_eq!(weak.finish(provider(), Some(&key), body.as_bytes()).err(), Some(Error::SignatureInvalid));
 }
 
 #[test]

@@ -1,18 +1,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
 use super::*;
 use crate::crypto::default_provider;
-use crate::crypto::es256::default_es256;
+use crate::crypto::identity::{SignatureAlgorithm, default_identity_library};
 
-fn key() -> Box<dyn Es256Key> {
-    default_es256().generate().unwrap().1
+fn key() -> IdentityPair {
+    default_identity_library().generate(SignatureAlgorithm::Es256).unwrap().1
 }
 
 fn set(keys: usize) -> KeySet {
-    let keys = (0..keys).map(|_| IdentityKey::new(default_provider(), *key().public(), 10, 20)).collect();
+    let keys = (0..keys).map(|_| IdentityKey::new(default_provider(), key().public(), 10, 20).unwrap()).collect();
     KeySet { issued_ms: 5, expires_ms: 1000, keys, root: None }
 }
 
@@ -22,15 +21,15 @@ fn parse(text: &str) -> Result<KeySet, Error> {
 
 #[test]
 fn a_key_is_live_from_its_first_millisecond_up_to_and_without_its_last() {
-    let key = IdentityKey::new(default_provider(), *key().public(), 10, 20);
+    let key = IdentityKey::new(default_provider(), key().public(), 10, 20).unwrap();
     let live: Vec<u64> = (0..30).filter(|now| key.is_live(*now)).collect();
     assert_eq!(live, (10..20).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_key_id_is_the_hash_of_the_public_key_and_has_one_form() {
-    let id = KeyId::of(default_provider(), &[4; P256_PUBLIC_LEN]);
-    let hash = default_provider().sha256(&[&[4; P256_PUBLIC_LEN]]);
+    let id = KeyId::of(default_provider(), &[4; 65]);
+    let hash = default_provider().sha256(&[&[4; 65]]);
     let expected: String = hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(id.as_str(), expected);
     assert_eq!(KeyId::parse(&expected), Ok(id));
@@ -44,7 +43,7 @@ fn a_key_id_is_the_hash_of_the_public_key_and_has_one_form() {
 fn a_key_set_round_trips_with_and_without_a_root() {
     let mut set = set(3);
     assert_eq!(parse(&set.encode()), Ok(set.clone()));
-    set.sign(default_provider(), key().as_ref()).unwrap();
+    set.sign(default_provider(), &key()).unwrap();
     assert_eq!(parse(&set.encode()), Ok(set.clone()));
     assert_eq!(set.get(&set.keys[1].key_id), Some(&set.keys[1]));
 }
@@ -66,7 +65,7 @@ fn the_signed_bytes_are_those_of_the_spec() {
 #[test]
 fn a_set_is_refused_for_each_single_fault() {
     let mut good = set(2);
-    good.sign(default_provider(), key().as_ref()).unwrap();
+    good.sign(default_provider(), &key()).unwrap();
     let text = good.encode();
     let (first, second) = (good.keys[0].key_id.to_string(), good.keys[1].key_id.to_string());
     let point = base64::encode(&good.keys[0].public_key);
@@ -78,7 +77,10 @@ fn a_set_is_refused_for_each_single_fault() {
         (&point, &other, "key_id"),
         (&point, &point[4..], "public_key"),
         (&point, &base64::encode(&[2; 65]), "public_key"),
-        ("ES256", "ES384", "alg"),
+        ("ES256", "ES384", "public_key"),
+        ("ES256", "another", "public_key"),
+        ("\"ES256\"", "\"\"", "alg"),
+        ("\"ES256\"", "\"a b\"", "alg"),
         (r#""alg":"ES256","#, "", "alg"),
         ("\"issued_ms\":5", "\"issued_ms\":-5", "issued_ms"),
         ("\"issued_ms\":5", "\"issued_ms\":\"5\"", "issued_ms"),
@@ -111,8 +113,8 @@ fn a_set_is_refused_for_each_single_fault() {
 fn a_root_signature_covers_exactly_its_key_set() {
     let root = key();
     let mut good = set(2);
-    good.sign(default_provider(), root.as_ref()).unwrap();
-    let verify = |set: &KeySet| set.verify(default_provider(), default_es256(), root.public(), 999, 0);
+    good.sign(default_provider(), &root).unwrap();
+    let verify = |set: &KeySet| set.verify(default_provider(), default_identity_library(), root.public(), 999, 0);
     assert_eq!(verify(&good), Ok(()));
     let changes: [fn(&mut KeySet); 8] = [
         |set| set.issued_ms += 1,
@@ -121,7 +123,7 @@ fn a_root_signature_covers_exactly_its_key_set() {
         |set| set.keys[1].not_after_ms += 1,
         |set| set.keys.swap(0, 1),
         |set| set.keys.truncate(1),
-        |set| set.keys[0] = IdentityKey::new(default_provider(), *key().public(), 10, 20),
+        |set| set.keys[0] = IdentityKey::new(default_provider(), key().public(), 10, 20).unwrap(),
         |set| set.root.as_mut().unwrap().signature[63] ^= 1,
     ];
     for (index, change) in changes.iter().enumerate() {
@@ -133,7 +135,7 @@ fn a_root_signature_covers_exactly_its_key_set() {
     unsigned.root = None;
     assert_eq!(verify(&unsigned), Err(KeySetFault::Unsigned));
     let mut by_another = good.clone();
-    by_another.sign(default_provider(), key().as_ref()).unwrap();
+    by_another.sign(default_provider(), &key()).unwrap();
     assert_eq!(verify(&by_another), Err(KeySetFault::OtherRoot));
     // The id of the pinned root with the signature of another: ids prove nothing.
     by_another.root.as_mut().unwrap().key_id = good.root.as_ref().unwrap().key_id;
@@ -144,8 +146,8 @@ fn a_root_signature_covers_exactly_its_key_set() {
 fn a_set_is_good_up_to_and_without_its_end_and_none_is_older_than_the_last() {
     let root = key();
     let mut set = set(1);
-    set.sign(default_provider(), root.as_ref()).unwrap();
-    let verify = |now, last| set.verify(default_provider(), default_es256(), root.public(), now, last);
+    set.sign(default_provider(), &root).unwrap();
+    let verify = |now, last| set.verify(default_provider(), default_identity_library(), root.public(), now, last);
     for (now, last, expected) in [
         (0, 0, Ok(())),
         (999, 5, Ok(())),
@@ -161,9 +163,60 @@ fn a_set_is_good_up_to_and_without_its_end_and_none_is_older_than_the_last() {
 #[test]
 fn a_root_that_is_no_point_verifies_nothing() {
     let mut set = set(1);
-    let no_point = [4; P256_PUBLIC_LEN];
-    set.root =
-        Some(RootSignature { key_id: KeyId::of(default_provider(), &no_point), signature: [1; ES256_SIGNATURE_LEN] });
-    let verified = set.verify(default_provider(), default_es256(), &no_point, 0, 0);
+    let no_point = [4; 65];
+    set.root = Some(RootSignature { key_id: KeyId::of(default_provider(), &no_point), signature: alloc::vec![1; 64] });
+    let verified = set.verify(default_provider(), default_identity_library(), &no_point, 0, 0);
     assert_eq!(verified, Err(KeySetFault::RootInvalid));
+}
+
+#[test]
+fn a_key_of_an_unknown_algorithm_is_under_the_signature_and_trusted_by_nobody() {
+    let root = key();
+    let mut all = set(1);
+    for algorithm in SignatureAlgorithm::ALL {
+        let pair = default_identity_library().generate(algorithm).unwrap().1;
+        all.keys.push(IdentityKey::new(default_provider(), pair.public(), 10, 20).unwrap());
+    }
+    let later = IdentityKey {
+        key_id: KeyId::of(default_provider(), b"later"),
+        alg: "later+1".into(),
+        public_key: (*b"later").into(),
+        ..all.keys[0].clone()
+    };
+    all.keys.push(later.clone());
+    all.sign(default_provider(), &root).unwrap();
+    let read = parse(&all.encode()).unwrap();
+    assert_eq!(read, all);
+    assert_eq!(read.verify(default_provider(), default_identity_library(), root.public(), 0, 0), Ok(()));
+    assert!(read.keys[..7].iter().all(|key| read.signer(&key.key_id, 15, 15) == Some(key)));
+    assert_eq!(read.signer(&later.key_id, 15, 15), None);
+    assert!(read.get(&later.key_id).is_some());
+    // Changed, or left out, it spoils the signature.
+    for change in [|set: &mut KeySet| set.keys.truncate(7), |set: &mut KeySet| set.keys[7].not_after_ms += 1] {
+        let mut changed = read.clone();
+        change(&mut changed);
+        let verified = changed.verify(default_provider(), default_identity_library(), root.public(), 0, 0);
+        assert_eq!(verified, Err(KeySetFault::SignatureInvalid));
+    }
+}
+
+#[test]
+fn a_root_of_any_algorithm_signs_a_set_and_no_part_of_it_does() {
+    for algorithm in SignatureAlgorithm::ALL {
+        let root = default_identity_library().generate(algorithm).unwrap().1;
+        let mut signed = set(2);
+        signed.sign(default_provider(), &root).unwrap();
+        let read = parse(&signed.encode()).unwrap();
+        let verify = |public: &[u8]| read.verify(default_provider(), default_identity_library(), public, 0, 0);
+        assert_eq!(verify(root.public()), Ok(()), "{algorithm}");
+        let first = algorithm.schemes().next().unwrap().public_len();
+        if algorithm.is_composite() {
+            assert_eq!(verify(&root.public()[..first]), Err(KeySetFault::OtherRoot));
+            assert_eq!(verify(&root.public()[first..]), Err(KeySetFault::OtherRoot));
+        }
+        let mut cut = read.clone();
+        cut.root.as_mut().unwrap().signature.pop();
+        let verified = cut.verify(default_provider(), default_identity_library(), root.public(), 0, 0);
+        assert_eq!(verified, Err(KeySetFault::SignatureInvalid), "{algorithm}");
+    }
 }
