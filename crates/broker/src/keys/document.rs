@@ -51,6 +51,8 @@ struct Text {
     min_encryption_version: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     deletion_allowed: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    issuer: bool,
     versions: Vec<TextVersion>,
 }
 
@@ -84,7 +86,7 @@ impl VersionData {
         if !is_default(&rules) {
             aad.extend_from_slice(&rules.min_decryption.to_be_bytes());
             aad.extend_from_slice(&rules.min_encryption.to_be_bytes());
-            aad.push(u8::from(rules.is_deletion_allowed));
+            aad.push(u8::from(rules.is_deletion_allowed) | u8::from(rules.is_issuer) << 1);
         }
         aad
     }
@@ -109,6 +111,7 @@ impl Document {
             min_decryption_version: self.rules.min_decryption,
             min_encryption_version: self.rules.min_encryption,
             deletion_allowed: self.rules.is_deletion_allowed,
+            issuer: self.rules.is_issuer,
             versions: self.versions.iter().map(version).collect(),
         };
         // Serializing fails only for keys that are not text, which the structure does not have.
@@ -154,6 +157,7 @@ impl Document {
             min_decryption: text.min_decryption_version,
             min_encryption: text.min_encryption_version,
             is_deletion_allowed: text.deletion_allowed,
+            is_issuer: text.issuer,
         };
         Ok(Document { id: text.id, algorithm, rules, versions })
     }
@@ -180,7 +184,7 @@ mod tests {
         Document {
             id: "payments.v1".into(),
             algorithm: Algorithm::parse("aes-256-gcm").unwrap(),
-            rules: Rules { min_decryption: 1, min_encryption: 2, is_deletion_allowed: true },
+            rules: Rules { min_decryption: 1, min_encryption: 2, is_deletion_allowed: true, is_issuer: true },
             versions: vec![stored(State::Disabled, 1), stored(State::Enabled, 2)],
         }
     }
@@ -230,6 +234,7 @@ mod tests {
             Rules { min_decryption: 1, ..none },
             Rules { min_encryption: 1, ..none },
             Rules { is_deletion_allowed: true, ..none },
+            Rules { is_issuer: true, ..none },
         ] {
             all.push(one.aad("payments.v1", aes("aes-256-gcm"), rules));
         }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+#[cfg(not(feature = "fips"))]
+use super::form::ml_dsa_signed;
 use super::{Form, Key, State, Version};
 use crate::certificate::{IssuerKey, public_key_in, scheme};
-use crate::profile::policy::{KeyKind, SignatureHash};
+use crate::profile::policy::{CertificateSignature, KeyKind};
 use crate::{Code, Refusal, Result};
 
 /// Most versions that are compared with the CA's certificate, the newest first.
@@ -65,10 +67,16 @@ impl IssuerKey for StoreIssuer {
         self.spki.clone()
     }
 
-    fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>> {
+    fn sign(&self, signature: CertificateSignature, message: &[u8]) -> Result<Vec<u8>> {
         let failed = || Refusal::new(Code::Internal, "SignCertificate: the cryptographic module failed");
+        // All checks of the certificate have passed: no other request can take a key from its signing of data.
+        self.key.becomes_issuer()?;
         match self.key.form(&self.version)? {
-            Form::Pair(secret, _) => secret.sign(scheme(self.kind, hash), message).map_err(|_| failed()),
+            Form::Pair(secret, _) => secret.sign(scheme(signature), message).map_err(|_| failed()),
+            #[cfg(not(feature = "fips"))]
+            Form::MlDsa(pair) if signature.fits(self.kind, self.size) => {
+                ml_dsa_signed(pair, message).ok_or_else(failed)
+            }
             _ => Err(failed()),
         }
     }

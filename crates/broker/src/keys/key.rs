@@ -156,6 +156,14 @@ impl Key {
         Ok((version.data.number, self.form(version)?.spki()?))
     }
 
+    /// Makes it the key of a CA, for good, unless it is one: from then on it signs data only under profiles that say so.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`]: the key is gone; [`Code::Internal`]: the disk cannot write.
+    pub(super) fn becomes_issuer(&self) -> Result<()> {
+        if self.rules.is_issuer { Ok(()) } else { self.store()?.becomes_issuer(&self.id) }
+    }
+
     fn store(&self) -> Result<Arc<SharedStore>> {
         self.store.upgrade().ok_or_else(|| Refusal::new(Code::Unavailable, "key store: it is closed"))
     }

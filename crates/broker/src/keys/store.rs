@@ -187,20 +187,7 @@ impl Store {
     /// [`Code::NotFound`]; [`Code::InvalidArgument`]: no version would be left for an operation; [`Code::Internal`]: the
     /// disk cannot write.
     pub fn configure(&self, id: &str, change: RuleChange) -> Result<Arc<Key>> {
-        let _writing = self.shared.writing.lock();
-        let key = self.get(id)?;
-        let rules = key.rules.changed(change, key.versions.len())?;
-        if rules == key.rules {
-            return Ok(key);
-        }
-        let mut versions = key.versions.clone();
-        let changed = Key { rules, ..key.with(Vec::new()) };
-        // The wrapping of every version is bound to the rules.
-        for (version, before) in versions.iter_mut().zip(&key.versions) {
-            let material = self.shared.unwrap(&key, before)?;
-            version.wrapped = Arc::new(self.shared.wrap.wrap(&changed.aad(version), &material)?);
-        }
-        self.shared.replace(Key { versions, ..changed })
+        self.shared.configure(id, change)
     }
 
     /// Deletes a key with all its versions, for good: nothing that it encrypted opens again.
@@ -331,6 +318,29 @@ impl SharedStore {
         let mut key = Key { id: id.to_owned(), algorithm, rules, versions: Vec::new(), store };
         key.versions.push(self.version(&key, 0, material, is_imported, now_ms)?);
         self.replace(key)
+    }
+
+    /// Makes a key that of a CA, before its first certificate: the only write that issuing may wait for.
+    pub(super) fn becomes_issuer(&self, id: &str) -> Result<()> {
+        let change = RuleChange { becomes_issuer: true, ..RuleChange::default() };
+        work_of(u64::MAX, || self.configure(id, change)).map(|_| ())
+    }
+
+    fn configure(&self, id: &str, change: RuleChange) -> Change {
+        let _writing = self.writing.lock();
+        let key = self.get(id)?;
+        let rules = key.rules.changed(change, key.versions.len())?;
+        if rules == key.rules {
+            return Ok(key);
+        }
+        let mut versions = key.versions.clone();
+        let changed = Key { rules, ..key.with(Vec::new()) };
+        // The wrapping of every version is bound to the rules.
+        for (version, before) in versions.iter_mut().zip(&key.versions) {
+            let material = self.unwrap(&key, before)?;
+            version.wrapped = Arc::new(self.wrap.wrap(&changed.aad(version), &material)?);
+        }
+        self.replace(Key { versions, ..changed })
     }
 
     /// Creates a version at an index of a key.

@@ -217,7 +217,7 @@ pub(super) async fn information(wires: &Wires, call: &Call, _: InformationReques
 }
 
 /// Name of a digest in descriptors.
-pub(super) fn hash_name(hash: SignatureHash) -> &'static str {
+pub(crate) fn hash_name(hash: SignatureHash) -> &'static str {
     match hash {
         SignatureHash::Sha256 => "sha-256",
         SignatureHash::Sha384 => "sha-384",
@@ -226,7 +226,7 @@ pub(super) fn hash_name(hash: SignatureHash) -> &'static str {
 }
 
 /// Name of a signature algorithm, such as `ecdsa-p384-sha-384`.
-pub(super) fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
+pub(crate) fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
     let hash = hash_name;
     let curve = |curve| match curve {
         Curve::P256 => "p256",
