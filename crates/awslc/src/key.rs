@@ -25,11 +25,11 @@ pub enum Curve {
 /// Parameter sets of ML-DSA (FIPS 204 table 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MlDsa {
-    /// ML-DSA-44, 2.16.840.1.101.3.4.3.17.
+    /// ML-DSA-44, with the object identifier 2.16.840.1.101.3.4.3.17.
     MlDsa44,
-    /// ML-DSA-65, 2.16.840.1.101.3.4.3.18.
+    /// ML-DSA-65, with the object identifier 2.16.840.1.101.3.4.3.18.
     MlDsa65,
-    /// ML-DSA-87, 2.16.840.1.101.3.4.3.19.
+    /// ML-DSA-87, with the object identifier 2.16.840.1.101.3.4.3.19.
     MlDsa87,
 }
 

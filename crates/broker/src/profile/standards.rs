@@ -38,7 +38,7 @@ impl Standard {
 pub enum Verdict {
     /// Allowed, with keys of this size and more in bits; 0 for any.
     From(u32),
-    /// Forbidden by the standard.
+    /// Forbidden by the text of the standard.
     Forbidden,
     /// No source that is sure allows it: refused as well.
     Unsure,
@@ -47,13 +47,13 @@ pub enum Verdict {
 /// A cell of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Standard of the cell.
+    /// Standard that the cell belongs to.
     pub standard: Standard,
     /// Operation: the name of a section of `API`, `Certificate` or `CertificateKey`.
     pub operation: &'static str,
     /// Name of the algorithm in descriptors, or the kind of a key in certificates.
     pub algorithm: &'static str,
-    /// Verdict of the standard.
+    /// Verdict of the standard on the algorithm.
     pub verdict: Verdict,
     /// Document with its section and date.
     pub source: &'static str,

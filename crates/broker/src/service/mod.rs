@@ -37,7 +37,7 @@ pub struct Service {
     pub owner: Callers,
     /// True for the validated module: operations that it does not approve are off.
     pub is_fips: bool,
-    /// Turns of long signatures.
+    /// Turns of long signatures, with a share for each caller.
     pub turns: Turns,
 }
 
