@@ -133,6 +133,12 @@ pub(crate) fn public_key_in(certificate: &[u8]) -> Option<Vec<u8>> {
     authority::Authority::parse(&authority::bytes(certificate, true).ok()?).ok()?.spki()
 }
 
+/// Returns a certificate, PEM or DER, as DER, if it is that of a CA.
+pub(crate) fn ca_certificate(certificate: &[u8]) -> Option<Vec<u8>> {
+    let der = authority::bytes(certificate, true).ok()?.into_owned();
+    authority::Authority::parse(&der).ok()?.is_ca.then_some(der)
+}
+
 fn of_wire(wire: Flavour, refusal: Refusal) -> Refusal {
     match wire {
         Flavour::W0 => Refusal { code: Code::Unknown, ..refusal },

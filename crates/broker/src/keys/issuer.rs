@@ -23,21 +23,29 @@ pub struct StoreIssuer {
 
 impl StoreIssuer {
     /// Selects the enabled version whose public key is in the CA's certificate (PEM or DER). If there is none, selects
-    /// the current one, so that the certificate's checks report the mismatch.
+    /// the current one, so that the certificate's checks report the mismatch. Without a certificate, selects the newest
+    /// enabled version that one is kept with.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`]: keys of this algorithm cannot issue; [`Code::FailedPrecondition`]: every version is
+    /// [`Code::InvalidArgument`]: keys of this algorithm cannot issue, no certificate is kept with the key, or it is another
+    /// one; [`Code::FailedPrecondition`]: every version is
     /// disabled; [`Code::Internal`].
     pub fn new(key: Arc<Key>, ca_certificate: &[u8]) -> Result<StoreIssuer> {
         let algorithm = key.algorithm();
         let (kind, size) = algorithm
             .size()
             .ok_or_else(|| Refusal::invalid(format!("ca_key_ref: a key of {algorithm} issues no certificates")))?;
-        let wanted = public_key_in(ca_certificate);
+        let enabled = || key.versions().iter().rev().filter(|version| version.state() == State::Enabled);
+        let kept = enabled().find_map(|version| version.certificate.as_deref());
+        let wanted = match kept.filter(|_| ca_certificate.is_empty()) {
+            None if ca_certificate.is_empty() => {
+                return Err(Refusal::invalid("ca_certificate: required, as none is kept with the key"));
+            }
+            kept => public_key_in(kept.unwrap_or(ca_certificate)),
+        };
         let current = key.current()?;
         let mut found = (current.clone(), key.form(current)?.spki()?);
-        let enabled = key.versions().iter().rev().filter(|version| version.state() == State::Enabled);
-        for version in enabled.take(VERSIONS_TRIED_MAX) {
+        for version in enabled().take(VERSIONS_TRIED_MAX) {
             let spki = key.form(version)?.spki()?;
             if wanted.as_ref() == Some(&spki) {
                 found = (version.clone(), spki);
@@ -45,7 +53,17 @@ impl StoreIssuer {
             }
         }
         let (version, spki) = found;
+        if let Some(kept) = version.certificate.as_deref().filter(|_| !ca_certificate.is_empty())
+            && crate::certificate::ca_certificate(ca_certificate).is_none_or(|sent| sent != kept)
+        {
+            return Err(Refusal::invalid("ca_certificate: not the one that is kept with the key; send none"));
+        }
         Ok(StoreIssuer { key, version, kind, size, spki })
+    }
+
+    /// Certificate that is kept with the issuing version, in DER.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        self.version.certificate.as_deref()
     }
 
     /// Number of the issuing version.

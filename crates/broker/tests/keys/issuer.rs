@@ -104,6 +104,57 @@ fn a_ca_key_of_the_store_issues_and_after_a_rotation_with_the_version_of_its_cer
     assert!(refusal.text.starts_with("key_id: the key of a CA, which signs certificates alone"), "{refusal}");
     sign(&Profile { signs_with_ca_keys: true, ..on(Curve::P384) }, &ca, &[b"data"]).unwrap();
     sign(&on(Curve::P521), &other, &[b"data"]).unwrap();
+    assert!(!other.rules().is_issuer);
     let key = store.generate("ed25519", algorithm("ed25519"), 1).unwrap();
     assert!(StoreIssuer::new(key, b"").err().unwrap().text.contains("ed25519"));
+}
+
+#[test]
+fn the_certificate_of_a_ca_is_kept_with_its_key_and_no_other_one_is_accepted() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    for name in ["ca", "other"] {
+        openssl(folder, &format!("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out {name}.key"));
+        openssl(folder, &format!("req -x509 -new -key {name}.key -subj /CN={name} -days 30 -out {name}.pem"));
+    }
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let (memory, algorithm) = (Memory::default(), algorithm("ecdsa-p384"));
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    let both = |key: &str, certificate: &str| [read(key), read(certificate)].concat();
+    let refusal = store.import("ca", algorithm, &both("ca.key", "other.pem"), 1).unwrap_err();
+    assert_eq!(refusal.text, "material: the certificate behind the key is of another key");
+    let refusal = store.import("ca", algorithm, &[read("ca.key"), b"-----BEGIN CERTIFICATE-----".to_vec()].concat(), 1);
+    assert!(refusal.unwrap_err().text.ends_with("is not that of a CA"));
+    let key = store.import("ca", algorithm, &both("ca.key", "ca.pem"), 1).unwrap();
+    assert!(key.rules().is_issuer, "it is the key of a CA from the start");
+    // A later version has no certificate of its own: the one before goes on issuing.
+    store.rotate("ca", b"", 2).unwrap();
+    drop(store);
+    let store = Store::over(memory.clone(), kek()).unwrap();
+    let key = || store.get("ca").unwrap();
+    let issuing = StoreIssuer::new(key(), b"").unwrap();
+    assert_eq!((issuing.version(), issuing.certificate().is_some()), (1, true));
+    StoreIssuer::new(key(), &read("ca.pem")).unwrap();
+    // Another certificate of the same key is not the one that was kept.
+    openssl(folder, "req -x509 -new -key ca.key -subj /CN=renamed -days 30 -out renamed.pem");
+    let refusal = StoreIssuer::new(key(), &read("renamed.pem")).err().unwrap();
+    assert!(refusal.text.starts_with("ca_certificate: not the one that is kept with the key"), "{refusal}");
+    // A new version with its certificate takes its place.
+    store.rotate("ca", &both("other.key", "other.pem"), 3).unwrap();
+    assert_eq!(StoreIssuer::new(key(), b"").unwrap().version(), 3);
+    let none = made(&store, "ecdsa-p256");
+    let refusal = StoreIssuer::new(none, b"").err().unwrap();
+    assert_eq!(refusal.text, "ca_certificate: required, as none is kept with the key");
+    // Another certificate in the file, even one of the same key, is an error at the start.
+    drop(store);
+    let mut files = memory.0.lock().unwrap();
+    let text = String::from_utf8(files.files["ca"].clone()).unwrap();
+    let der = |name: &str| x509_parser::pem::parse_x509_pem(&read(name)).unwrap().1.contents;
+    let encode = |der: Vec<u8>| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+    let changed = text.replace(&encode(der("ca.pem")), &encode(der("renamed.pem")));
+    assert_ne!(changed, text);
+    files.files.insert("ca".into(), changed.into_bytes());
+    drop(files);
+    let err = Store::over(memory, kek()).err().unwrap().to_string();
+    assert!(err.starts_with("the file of key ca: version 1: "), "{err}");
 }
