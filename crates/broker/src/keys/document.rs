@@ -182,7 +182,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// SHA-256 of a certificate.
+/// SHA-256 digest of a certificate in DER.
 pub(super) fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     let mut digest = [0; 32];
     digest.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, certificate).as_ref());

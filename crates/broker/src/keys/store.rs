@@ -159,7 +159,7 @@ impl Store {
         } else {
             material::import(algorithm, bytes)?
         };
-        let _writing = self.shared.writing.lock();
+        let writing = self.shared.writing.lock();
         let key = self.get(id)?;
         if key.versions.len() >= VERSIONS_MAX {
             let text = format!("key_id: the key has {VERSIONS_MAX} versions, no more fit");
@@ -171,7 +171,7 @@ impl Store {
         if material.certificate.is_none() || key.rules.is_issuer {
             return Ok(key);
         }
-        drop(_writing);
+        drop(writing);
         self.shared.becomes_issuer(id)?;
         self.get(id)
     }
