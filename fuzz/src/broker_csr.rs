@@ -4,8 +4,8 @@ use sealway_awslc::{Hash, PublicKey, Scheme};
 use sealway_broker::Code;
 use sealway_broker::certificate::{Bound, Flavour, Issuer, Request, issue};
 use sealway_broker::profile::policy::{
-    CertificatePolicy, IssuerChecks, KeyConstraints, KeyKind, KeyUsage, Offset, Purpose, SignatureHash, SizeRange,
-    SkiHash,
+    CertificatePolicy, CertificateSignature, IssuerChecks, KeyConstraints, KeyUsage, Offset, Purpose, SignatureHash,
+    SizeRange, SkiHash,
 };
 use sealway_runtime::tls::PeerCertificate;
 
@@ -20,13 +20,12 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 pub(crate) fn policy() -> CertificatePolicy {
     let all = Some(SizeRange { min: 1, max: 16384 });
     CertificatePolicy {
-        key_kind: KeyKind::Ecdsa,
-        hash: SignatureHash::Sha256,
+        signature: CertificateSignature::Ecdsa(SignatureHash::Sha256),
         ski: SkiHash::Sha256,
         not_before: Offset { ns: -HOUR_NS },
         not_after: Offset { ns: 24 * HOUR_NS },
-        subject: KeyConstraints { rsa: all, ecdsa: all },
-        issuer: KeyConstraints { rsa: None, ecdsa: all },
+        subject: KeyConstraints { rsa: all, ecdsa: all, ml_dsa: all },
+        issuer: KeyConstraints { ecdsa: all, ..KeyConstraints::default() },
         key_usage: KeyUsage(1),
         purposes: vec![Purpose::ClientAuth],
         is_ca: false,

@@ -72,7 +72,7 @@ fn certificate(policy: &CertificatePolicy) {
     assert!(policy.not_before <= policy.not_after);
     assert!(policy.is_ca || policy.path_length.is_none());
     let full = |size: SizeRange| size.min <= size.max;
-    let all = |side: KeyConstraints| side.rsa.is_none_or(full) && side.ecdsa.is_none_or(full);
+    let all = |side: KeyConstraints| [side.rsa, side.ecdsa, side.ml_dsa].into_iter().flatten().all(full);
     assert!(all(policy.subject) && all(policy.issuer), "a range without a size");
     assert!(policy.key_usage.0 < 1 << 9 && policy.purposes.len() <= 16 && policy.copies_extensions.len() <= 16);
 }

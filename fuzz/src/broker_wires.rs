@@ -9,7 +9,7 @@ use http_body_util::Full;
 use sealway_broker::callers::{Callers, Peer};
 use sealway_broker::keys::{Algorithm, Backend, Kek, Store};
 use sealway_broker::profile::{Leniency, Live};
-use sealway_broker::service::Service;
+use sealway_broker::service::{Service, Turns};
 use sealway_broker::wire::{Options, Wires};
 use sealway_runtime::clock::ManualClock;
 
@@ -72,6 +72,7 @@ fn broker(has_rsa: bool) -> Arc<Wires> {
         clock: Arc::new(ManualClock::new(NOW_MS)),
         owner: Callers::only(1000),
         is_fips: false,
+        turns: Turns::default(),
     };
     Arc::new(Wires::new(
         Arc::new(service),

@@ -12,6 +12,7 @@ const GUIDE: &str = include_str!("../../docs/tutorials/broker.md");
 const SWITCH: &str = include_str!("../../docs/guides/replace-crypto-broker.md");
 const TRANSIT: &str = include_str!("../../docs/guides/replace-vault-transit.md");
 const INVENTORY: &str = include_str!("../../docs/guides/crypto-inventory-for-pci-dss.md");
+const CNSA: &str = include_str!("../../docs/guides/be-ready-for-cnsa-2-0.md");
 const SAMPLE: &str = include_str!("../../deploy/broker/Profiles.yaml");
 
 /// Returns the blocks as one shell script. The last command of a block `refused` must fail, that of `wait` may take a while.
@@ -120,8 +121,27 @@ fn the_move_from_vault_is_done_as_its_guide_says() {
 }
 
 #[test]
+fn a_broker_of_cnsa_2_0_is_set_up_as_its_guide_says() {
+    let folder = folder_of_ones_own();
+    // The CA and the request that a reader has, of an OpenSSL that knows ML-DSA.
+    let python = root().join(".venv/bin/python");
+    assert!(python.exists(), "{} is missing: run scripts/setup-tests.sh", python.display());
+    let script = root().join("crates/broker/tests/ml_dsa.py");
+    let made = std::process::Command::new(python).arg(script).arg("make").arg(folder.path()).status().unwrap();
+    assert!(made.success());
+    for (from, to) in [("87-key.pem", "ca-key.pem"), ("87-ca.pem", "ca.pem"), ("87-csr.pem", "device.csr")] {
+        std::fs::rename(folder.path().join(from), folder.path().join(to)).unwrap();
+    }
+    run(&blocks(CNSA), folder.path(), &[]);
+    let issued = std::fs::read_to_string(folder.path().join("device.pem")).unwrap();
+    assert!(issued.starts_with("-----BEGIN CERTIFICATE-----") && issued.len() > 9_000, "{issued}");
+    let audit = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
+    assert!(audit.contains("\"SignCertificate\"") && audit.contains("clients-ca"), "{audit}");
+}
+
+#[test]
 fn everything_that_the_guides_name_exists() {
-    for guide in [GUIDE, SWITCH, TRANSIT] {
+    for guide in [GUIDE, SWITCH, TRANSIT, CNSA] {
         assert_eq!(guide::missing(guide), [""; 0]);
     }
     assert!(root().join("fips/Cargo.toml").is_file());

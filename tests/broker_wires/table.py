@@ -106,7 +106,7 @@ def certificate_rows():
         ({"ca_key_ref": "other", "ca_certificate": pem("ca/rsa4096.pem")}, 3,
          SIGNING + "profile does not contain key constraints for *"),
         ({"ca_key_ref": "sign"}, 3, SIGNING + "x509: provided PrivateKey doesn't match parent's PublicKey"),
-        ({"ca_certificate": b""}, 3, "ca_certificate: required"),
+        ({"ca_certificate": b""}, 3, "ca_certificate: required, as none is kept with the key"),
         ({"ca_certificate": b"x" * (PEM_MAX + 1)}, 3, "ca_certificate: too large (max 65536)"),
         ({"ca_certificate": b"none"}, 3,
          PARSING + "parse x.509 CA cert from request, err: failed to decode PEM block containing certificate*"),

@@ -22,6 +22,17 @@ pub enum Curve {
     Secp256k1,
 }
 
+/// Parameter sets of ML-DSA (FIPS 204 table 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MlDsa {
+    /// ML-DSA-44, with the object identifier 2.16.840.1.101.3.4.3.17.
+    MlDsa44,
+    /// ML-DSA-65, with the object identifier 2.16.840.1.101.3.4.3.18.
+    MlDsa65,
+    /// ML-DSA-87, with the object identifier 2.16.840.1.101.3.4.3.19.
+    MlDsa87,
+}
+
 /// The kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -31,6 +42,8 @@ pub enum Kind {
     Ec(Curve),
     /// Ed25519 (RFC 8032), without prehashing.
     Ed25519,
+    /// ML-DSA (FIPS 204) with this parameter set; the module of a FIPS build knows none.
+    MlDsa(MlDsa),
     /// Another kind, with which this crate neither signs nor verifies.
     Other,
 }
@@ -67,6 +80,8 @@ impl Key {
             }
             sys::EVP_PKEY_EC => self.curve().map_or(Kind::Other, Kind::Ec),
             sys::EVP_PKEY_ED25519 => Kind::Ed25519,
+            #[cfg(not(feature = "fips"))]
+            sys::EVP_PKEY_PQDSA => self.ml_dsa().map_or(Kind::Other, Kind::MlDsa),
             _ => Kind::Other,
         }
     }
@@ -87,6 +102,17 @@ impl Key {
             sys::NID_secp384r1 => Some(Curve::P384),
             sys::NID_secp521r1 => Some(Curve::P521),
             sys::NID_secp256k1 => Some(Curve::Secp256k1),
+            _ => None,
+        }
+    }
+
+    #[cfg(not(feature = "fips"))]
+    fn ml_dsa(&self) -> Option<MlDsa> {
+        // SAFETY: the key is alive; reads its parameter set.
+        match unsafe { sys::EVP_PKEY_pqdsa_get_type(self.0.as_ptr()) } {
+            sys::NID_MLDSA44 => Some(MlDsa::MlDsa44),
+            sys::NID_MLDSA65 => Some(MlDsa::MlDsa65),
+            sys::NID_MLDSA87 => Some(MlDsa::MlDsa87),
             _ => None,
         }
     }
@@ -161,7 +187,8 @@ impl PrivateKey {
         Ok(PrivateKey(key))
     }
 
-    /// Parses an unencrypted PKCS#8 PrivateKeyInfo (RFC 5208).
+    /// Parses an unencrypted PKCS#8 PrivateKeyInfo (RFC 5208). ML-DSA may have its seed, its expanded key, or both, which must
+    /// belong together (RFC 9881 section 6).
     ///
     /// # Errors
     /// The input is not such a key, is of a kind that the library does not know, is beyond a bound, or is followed by other

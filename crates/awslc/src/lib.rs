@@ -26,7 +26,7 @@ mod signature;
 
 pub use digest::{XOF_MAX, shake128, shake256};
 pub use gcm::{GCM_INPUT_MAX, GCM_TAG_LEN, aes_gcm_open, aes_gcm_seal};
-pub use key::{Curve, Kind, PrivateKey, PublicKey};
+pub use key::{Curve, Kind, MlDsa, PrivateKey, PublicKey};
 #[cfg(feature = "fips")]
 pub use module::approved_services;
 pub use module::{is_fips, version};

@@ -3,7 +3,7 @@
 use std::ptr::{NonNull, null_mut};
 
 use crate::digest::Context;
-use crate::key::Kind;
+use crate::key::{Kind, MlDsa};
 use crate::{CryptoError, QueueGuard, sys, yes};
 
 /// Longest message that is signed or verified, in bytes.
@@ -45,19 +45,29 @@ pub enum Scheme {
     RsaPss(Hash),
     /// ECDSA, in the DER form of RFC 3279 section 2.2.3.
     Ecdsa(Hash),
+    /// ML-DSA (FIPS 204) in its pure mode with the empty context, as certificates have it (RFC 9881 section 3). It has no
+    /// digest.
+    MlDsa(MlDsa),
 }
 
 impl Scheme {
-    fn hash(self) -> Hash {
+    fn hash(self) -> Option<Hash> {
         match self {
-            Scheme::RsaPkcs1(hash) | Scheme::RsaPss(hash) | Scheme::Ecdsa(hash) => hash,
+            Scheme::RsaPkcs1(hash) | Scheme::RsaPss(hash) | Scheme::Ecdsa(hash) => Some(hash),
+            Scheme::MlDsa(_) => None,
         }
+    }
+
+    /// Returns the digest in the library; NULL for a scheme without one.
+    fn digest(self) -> *const sys::EVP_MD {
+        self.hash().map_or(std::ptr::null(), Hash::digest)
     }
 
     fn fits(self, kind: Kind) -> bool {
         match self {
             Scheme::RsaPkcs1(_) | Scheme::RsaPss(_) => matches!(kind, Kind::Rsa(_)),
             Scheme::Ecdsa(_) => matches!(kind, Kind::Ec(_)),
+            Scheme::MlDsa(set) => kind == Kind::MlDsa(set),
         }
     }
 
@@ -69,7 +79,7 @@ impl Scheme {
         let padding = match self {
             Scheme::RsaPkcs1(_) => sys::RSA_PKCS1_PADDING,
             Scheme::RsaPss(_) => sys::RSA_PKCS1_PSS_PADDING,
-            Scheme::Ecdsa(_) => return Ok(()),
+            Scheme::Ecdsa(_) | Scheme::MlDsa(_) => return Ok(()),
         };
         // SAFETY: the caller's promise.
         yes(unsafe { sys::EVP_PKEY_CTX_set_rsa_padding(context, padding) })?;
@@ -91,13 +101,13 @@ pub(crate) unsafe fn sign(
     scheme: Scheme,
     message: &[u8],
 ) -> Result<Vec<u8>, CryptoError> {
-    if !scheme.fits(kind) || scheme.hash() == Hash::Sha1 || message.len() > MESSAGE_MAX {
+    if !scheme.fits(kind) || scheme.hash() == Some(Hash::Sha1) || message.len() > MESSAGE_MAX {
         return Err(CryptoError);
     }
     let _queue = QueueGuard;
     let (mut context, mut inner) = (Context::new()?, null_mut());
-    let digest = scheme.hash().digest();
-    // SAFETY: the context and the key are alive, the digest is static, NULL is "no engine". `inner` belongs to the context.
+    let digest = scheme.digest();
+    // SAFETY: the context and the key are alive, the digest is static or NULL for "none", NULL is "no engine". `inner` belongs to the context.
     yes(unsafe { sys::EVP_DigestSignInit(context.pointer(), &mut inner, digest, null_mut(), key.as_ptr()) })?;
     // SAFETY: `inner` was initialised for signing with this key, whose kind fits the scheme.
     unsafe { scheme.pad(inner) }?;
@@ -133,8 +143,8 @@ pub(crate) unsafe fn verify(
     }
     let _queue = QueueGuard;
     let (mut context, mut inner) = (Context::new()?, null_mut());
-    let digest = scheme.hash().digest();
-    // SAFETY: the context and the key are alive, the digest is static, NULL is "no engine". `inner` belongs to the context.
+    let digest = scheme.digest();
+    // SAFETY: the context and the key are alive, the digest is static or NULL for "none", NULL is "no engine". `inner` belongs to the context.
     yes(unsafe { sys::EVP_DigestVerifyInit(context.pointer(), &mut inner, digest, null_mut(), key.as_ptr()) })?;
     // SAFETY: `inner` was initialised for verifying with this key, whose kind fits the scheme.
     unsafe { scheme.pad(inner) }?;

@@ -71,9 +71,9 @@ pub struct Sign {
     /// The request, a PEM file
     #[arg(long, value_name = "FILE")]
     csr: PathBuf,
-    /// The CA's certificate, a PEM file
-    #[arg(long, value_name = "FILE")]
-    ca_cert: PathBuf,
+    /// The CA's certificate, a PEM file; not needed if it is kept with the key in the store
+    #[arg(long, value_name = "FILE", required_unless_present = "ca_key_ref")]
+    ca_cert: Option<PathBuf>,
     /// The CA's key, by its id in the broker's store
     #[arg(long, value_name = "ID", required_unless_present = "ca_key")]
     ca_key_ref: Option<String>,
@@ -106,7 +106,8 @@ pub enum Encoding {
 }
 
 pub(crate) async fn sign(command: Sign) -> anyhow::Result<()> {
-    let (csr, ca_certificate) = (read(&command.csr, PEM_LEN_MAX)?, read(&command.ca_cert, PEM_LEN_MAX)?);
+    let csr = read(&command.csr, PEM_LEN_MAX)?;
+    let ca_certificate = command.ca_cert.as_ref().map(|file| read(file, PEM_LEN_MAX)).transpose()?.unwrap_or_default();
     let client = command.socket.client();
     let der = match &command.ca_key {
         Some(file) => {

@@ -33,7 +33,7 @@ pub enum Keys {
         /// Algorithm of the key, as for generate
         #[arg(long)]
         algorithm: String,
-        /// File with PKCS#8 in PEM or DER, or the bytes of a secret key
+        /// File with PKCS#8 in PEM or DER, or the bytes of a secret key; PEM of a CA's key may have its certificate behind it
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
     },

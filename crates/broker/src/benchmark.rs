@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 use crate::certificate::{self, Bound, Flavour, Issuer, Request};
 use crate::hash;
 use crate::profile::policy::{
-    CertificatePolicy, HashAlgorithm, IssuerChecks, KeyConstraints, KeyKind, KeyUsage, Offset, Purpose, SignatureHash,
-    SizeRange, SkiHash,
+    CertificatePolicy, CertificateSignature, HashAlgorithm, IssuerChecks, KeyConstraints, KeyUsage, Offset, Purpose,
+    SignatureHash, SizeRange, SkiHash,
 };
 use crate::settings::BenchmarkFiles;
 
@@ -138,9 +138,17 @@ pub fn run(inputs: &Inputs) -> String {
         results.push(Figure { name: format!("{PREFIX}{name}"), avg_time });
     }
     for (name, issue, kind) in [
-        ("SignCertificate_CSR_SECP256R1_CA_RSA4096", &inputs.rsa, KeyKind::Rsa),
-        ("SignCertificate_CSR_SECP521R1_CA_SECP521R1", &inputs.p521, KeyKind::Ecdsa),
-        ("SignCertificate_CSR_SECP256R1_CA_SECP384R1", &inputs.p384, KeyKind::Ecdsa),
+        ("SignCertificate_CSR_SECP256R1_CA_RSA4096", &inputs.rsa, CertificateSignature::Rsa(SignatureHash::Sha512)),
+        (
+            "SignCertificate_CSR_SECP521R1_CA_SECP521R1",
+            &inputs.p521,
+            CertificateSignature::Ecdsa(SignatureHash::Sha512),
+        ),
+        (
+            "SignCertificate_CSR_SECP256R1_CA_SECP384R1",
+            &inputs.p384,
+            CertificateSignature::Ecdsa(SignatureHash::Sha512),
+        ),
     ] {
         let policy = policy(kind);
         let avg_time = time(|| drop(black_box(certificate::issue(&policy, &request(issue)))));
@@ -165,13 +173,15 @@ fn request(issue: &Issue) -> Request<'_> {
 }
 
 /// A policy that allows every request of the benchmark.
-fn policy(key_kind: KeyKind) -> CertificatePolicy {
+fn policy(signature: CertificateSignature) -> CertificatePolicy {
     const HOUR_NS: i64 = 3_600_000_000_000;
-    let sizes =
-        KeyConstraints { rsa: Some(SizeRange { min: 2048, max: 8192 }), ecdsa: Some(SizeRange { min: 256, max: 521 }) };
+    let sizes = KeyConstraints {
+        rsa: Some(SizeRange { min: 2048, max: 8192 }),
+        ecdsa: Some(SizeRange { min: 256, max: 521 }),
+        ml_dsa: None,
+    };
     CertificatePolicy {
-        key_kind,
-        hash: SignatureHash::Sha512,
+        signature,
         ski: SkiHash::Sha256,
         not_before: Offset { ns: -HOUR_NS },
         not_after: Offset { ns: 24 * HOUR_NS },
@@ -214,9 +224,11 @@ mod tests {
     #[test]
     fn every_certificate_that_is_timed_is_one() {
         let inputs = Inputs::default();
-        for (issue, kind) in
-            [(&inputs.rsa, KeyKind::Rsa), (&inputs.p521, KeyKind::Ecdsa), (&inputs.p384, KeyKind::Ecdsa)]
-        {
+        for (issue, kind) in [
+            (&inputs.rsa, CertificateSignature::Rsa(SignatureHash::Sha512)),
+            (&inputs.p521, CertificateSignature::Ecdsa(SignatureHash::Sha512)),
+            (&inputs.p384, CertificateSignature::Ecdsa(SignatureHash::Sha512)),
+        ] {
             certificate::issue(&policy(kind), &request(issue)).unwrap();
         }
     }

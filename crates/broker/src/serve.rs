@@ -18,7 +18,7 @@ use crate::module::{self, module};
 use crate::profile::approval;
 use crate::profile::{Leniency, Live, LiveFile, Profiles, lines};
 use crate::server::Server;
-use crate::service::Service;
+use crate::service::{Service, Turns};
 use crate::settings::{self, Settings};
 use crate::wire::transit::{self, Tokens, Transit};
 use crate::wire::{Options, Wires};
@@ -169,6 +169,7 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
         clock: Arc::new(SystemClock),
         owner: Callers::only(geteuid().as_raw()),
         is_fips,
+        turns: Turns::default(),
     })
 }
 

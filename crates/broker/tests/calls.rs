@@ -14,7 +14,7 @@ use sealway_broker::benchmark::Inputs;
 use sealway_broker::callers::{Callers, Peer};
 use sealway_broker::profile::{Leniency, Live};
 use sealway_broker::server::{Limits, Server};
-use sealway_broker::service::Service;
+use sealway_broker::service::{Service, Turns};
 use sealway_broker::socket::{self, Place};
 use sealway_broker::wire::{Answer, Options, Wires};
 use sealway_proto::broker::{open, v1};
@@ -52,6 +52,7 @@ fn wires_with(calls_memory: usize, dev: Option<Inputs>) -> (TempDir, Arc<Wires>)
         clock: Arc::new(SystemClock),
         owner: Callers::only(uid()),
         is_fips: false,
+        turns: Turns::default(),
     };
     let options = Options { has_earlier_wires: true, dev, calls_memory };
     (ground, Arc::new(Wires::new(Arc::new(service), options)))
@@ -97,7 +98,7 @@ async fn whole(wires: &Arc<Wires>, path: &str, timeout: Option<&str>, message: V
 #[tokio::test]
 async fn calls_beyond_the_memory_budget_get_code_8() {
     // Three quarters of the memory are one user's: four calls.
-    let (_ground, wires) = wires(4 * 32 * 1024 / 3);
+    let (ground, wires) = wires(4 * 32 * 1024 / 3);
     let hold = |wires: &Arc<Wires>| {
         let wires = wires.clone();
         tokio::spawn(async move { ask(&wires, HASH, None, stalled()).await.0 })
@@ -119,11 +120,12 @@ async fn calls_beyond_the_memory_budget_get_code_8() {
     let mut unread = Vec::new();
     for _ in 0..3 {
         let (code, answer) = ask(&wires, HASH, None, Full::new(Bytes::from(hash(vec![vec![7; 1000]])))).await;
-        assert_eq!(code, Code::Ok);
-        unread.push(answer);
+        unread.push((code == Code::Ok).then_some(answer).expect("a place"));
     }
     assert_eq!(whole(&wires, HASH, None, hash(vec![vec![7; 64]])).await, Code::ResourceExhausted);
     drop(unread);
+    let log = std::fs::read_to_string(ground.path().join("audit.jsonl")).unwrap();
+    assert_eq!(log.matches("\"operation\":\"Hash\",\"wire\":\"sealway.broker.v1.Broker\"").count(), 3, "{log}");
     assert_eq!(whole(&wires, HASH, None, hash(vec![vec![7; 64]])).await, Code::Ok);
 }
 

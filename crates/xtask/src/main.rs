@@ -28,6 +28,7 @@ mod settings;
 mod shell;
 mod site;
 mod soak;
+mod standards;
 mod steps;
 mod test;
 mod tidy;

@@ -1,9 +1,9 @@
 //! AlgorithmIdentifiers: those of verified signatures, and those of created ones.
 
-use sealway_awslc::{Hash, PublicKey, Scheme};
+use sealway_awslc::{Hash, MlDsa, PublicKey, Scheme};
 
 use super::der::{self, DerError, Reader};
-use crate::profile::policy::{KeyKind, SignatureHash};
+use crate::profile::policy::{CertificateSignature, MlDsaAlgorithm, SignatureHash};
 
 /// Algorithm of a signature, by its AlgorithmIdentifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Algorithm {
     Unknown,
 }
 
-const KNOWN: [(&[u8], Scheme); 8] = [
+const KNOWN: [(&[u8], Scheme); 11] = [
     (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05", Scheme::RsaPkcs1(Hash::Sha1)),
     (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b", Scheme::RsaPkcs1(Hash::Sha256)),
     (b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0c", Scheme::RsaPkcs1(Hash::Sha384)),
@@ -25,6 +25,9 @@ const KNOWN: [(&[u8], Scheme); 8] = [
     (b"\x2a\x86\x48\xce\x3d\x04\x03\x02", Scheme::Ecdsa(Hash::Sha256)),
     (b"\x2a\x86\x48\xce\x3d\x04\x03\x03", Scheme::Ecdsa(Hash::Sha384)),
     (b"\x2a\x86\x48\xce\x3d\x04\x03\x04", Scheme::Ecdsa(Hash::Sha512)),
+    (b"\x60\x86\x48\x01\x65\x03\x04\x03\x11", Scheme::MlDsa(MlDsa::MlDsa44)),
+    (b"\x60\x86\x48\x01\x65\x03\x04\x03\x12", Scheme::MlDsa(MlDsa::MlDsa65)),
+    (b"\x60\x86\x48\x01\x65\x03\x04\x03\x13", Scheme::MlDsa(MlDsa::MlDsa87)),
 ];
 const MD2_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x02";
 const MD5_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x04";
@@ -54,6 +57,8 @@ impl Algorithm {
             });
         };
         match parameters {
+            // RFC 9881 section 2: absent, and not NULL.
+            Some(_) if matches!(scheme, Scheme::MlDsa(_)) => Err(DerError("malformed signature algorithm")),
             Some(parameters) if parameters.whole != [der::NULL, 0] => Err(DerError("malformed signature algorithm")),
             _ => Ok(Algorithm::Known(*scheme)),
         }
@@ -66,6 +71,7 @@ impl Algorithm {
                 let said = match scheme {
                     Scheme::Ecdsa(_) => "x509: ECDSA verification failure",
                     Scheme::RsaPkcs1(_) | Scheme::RsaPss(_) => "crypto/rsa: verification error",
+                    Scheme::MlDsa(_) => "ML-DSA verification failure",
                 };
                 said.to_owned()
             }),
@@ -98,33 +104,39 @@ fn pss(mut algorithm: Reader<'_>) -> Result<Option<Scheme>, DerError> {
 }
 
 /// Encodes the AlgorithmIdentifier of a certificate's signature.
-pub(super) fn identifier(kind: KeyKind, hash: SignatureHash) -> Vec<u8> {
-    let scheme = scheme(kind, hash);
+pub(super) fn identifier(signature: CertificateSignature) -> Vec<u8> {
+    let scheme = scheme(signature);
     let oid = KNOWN.iter().find(|(_, known)| *known == scheme).map(|(oid, _)| *oid).unwrap_or_default();
     let oid = der::element(der::OID, &[oid]);
-    match kind {
-        KeyKind::Rsa => der::sequence(&[&oid, &[der::NULL, 0]]),
-        KeyKind::Ecdsa => der::sequence(&[&oid]),
+    match signature {
+        CertificateSignature::Rsa(_) => der::sequence(&[&oid, &[der::NULL, 0]]),
+        CertificateSignature::Ecdsa(_) | CertificateSignature::MlDsa(_) => der::sequence(&[&oid]),
     }
 }
 
-/// Registered name of the algorithm (RFC 8017, RFC 5758).
-pub(super) fn name(kind: KeyKind, hash: SignatureHash) -> &'static str {
-    match (kind, hash) {
-        (KeyKind::Rsa, SignatureHash::Sha256) => "sha256WithRSAEncryption",
-        (KeyKind::Rsa, SignatureHash::Sha384) => "sha384WithRSAEncryption",
-        (KeyKind::Rsa, SignatureHash::Sha512) => "sha512WithRSAEncryption",
-        (KeyKind::Ecdsa, SignatureHash::Sha256) => "ecdsa-with-SHA256",
-        (KeyKind::Ecdsa, SignatureHash::Sha384) => "ecdsa-with-SHA384",
-        (KeyKind::Ecdsa, SignatureHash::Sha512) => "ecdsa-with-SHA512",
+/// Registered name of the algorithm (RFC 8017, RFC 5758, RFC 9881).
+pub(super) fn name(signature: CertificateSignature) -> &'static str {
+    match signature {
+        CertificateSignature::Rsa(SignatureHash::Sha256) => "sha256WithRSAEncryption",
+        CertificateSignature::Rsa(SignatureHash::Sha384) => "sha384WithRSAEncryption",
+        CertificateSignature::Rsa(SignatureHash::Sha512) => "sha512WithRSAEncryption",
+        CertificateSignature::Ecdsa(SignatureHash::Sha256) => "ecdsa-with-SHA256",
+        CertificateSignature::Ecdsa(SignatureHash::Sha384) => "ecdsa-with-SHA384",
+        CertificateSignature::Ecdsa(SignatureHash::Sha512) => "ecdsa-with-SHA512",
+        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa44) => "id-ml-dsa-44",
+        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa65) => "id-ml-dsa-65",
+        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa87) => "id-ml-dsa-87",
     }
 }
 
-/// Signature scheme of a kind of key with a digest.
-pub(crate) fn scheme(kind: KeyKind, hash: SignatureHash) -> Scheme {
-    match kind {
-        KeyKind::Rsa => Scheme::RsaPkcs1(hash.into()),
-        KeyKind::Ecdsa => Scheme::Ecdsa(hash.into()),
+/// Scheme of a certificate's signature in the library.
+pub(crate) fn scheme(signature: CertificateSignature) -> Scheme {
+    match signature {
+        CertificateSignature::Rsa(hash) => Scheme::RsaPkcs1(hash.into()),
+        CertificateSignature::Ecdsa(hash) => Scheme::Ecdsa(hash.into()),
+        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa44) => Scheme::MlDsa(MlDsa::MlDsa44),
+        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa65) => Scheme::MlDsa(MlDsa::MlDsa65),
+        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa87) => Scheme::MlDsa(MlDsa::MlDsa87),
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Parts<'a> {
 /// Checks that the issuer's key is of the profile's kind, and belongs to its certificate.
 pub(super) fn check_key(policy: &CertificatePolicy, issuer: &SigningKey<'_>, ca: &Authority<'_>) -> Result<()> {
     let refused = |why: &str| Err(Refusal::invalid(format!("error while signing data: {why}")));
-    if issuer.size().map(|(kind, _)| kind) != Ok(policy.key_kind) {
+    if !issuer.size().is_ok_and(|(kind, size)| policy.signature.fits(kind, size)) {
         return refused("x509: requested SignatureAlgorithm does not match private key type");
     }
     if ca.spki().as_deref() != Some(&*issuer.spki()?) {
@@ -47,7 +47,7 @@ pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &P
     };
     let extensions = extensions::build(&facts)
         .map_err(|malformed| Refusal::invalid(format!("error while signing data: {malformed}")))?;
-    let identifier = algorithm::identifier(policy.key_kind, policy.hash);
+    let identifier = algorithm::identifier(policy.signature);
     let ends = [parts.validity.not_before, parts.validity.not_after].map(time::encode);
     let [Some(not_before), Some(not_after)] = ends else {
         return Err(Refusal::invalid(
@@ -64,12 +64,12 @@ pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &P
         parts.csr.spki,
         &der::element(0xa3, &[&der::sequence(&[&extensions])]),
     ]);
-    let signature = parts.issuer.sign(policy.hash, &signed)?;
+    let signature = parts.issuer.sign(policy.signature, &signed)?;
     Ok(IssuedCertificate {
         der: der::sequence(&[&signed, &identifier, &der::bit_string(&signature)]),
-        algorithm: algorithm::name(policy.key_kind, policy.hash).to_owned(),
         issuer_size: parts.issuer.size().map_or(0, |(_, size)| size),
         subject_key: parts.csr.key.size(),
+        algorithm: algorithm::name(policy.signature).to_owned(),
     })
 }
 

@@ -32,10 +32,7 @@ fn refusal(why: String) -> Refusal {
 
 fn check(allowed: &KeyConstraints, kind: KeyKind, size: u32, half: &str, whose: &str) -> Result<(), String> {
     let Some(range) = allowed.of(kind) else {
-        let name = match kind {
-            KeyKind::Rsa => "rsa",
-            KeyKind::Ecdsa => "ecdsa",
-        };
+        let name = kind.name();
         return Err(format!(
             "profile does not contain key constraints for {whose}, err: missing key constraints for '{name}' algorithm"
         ));

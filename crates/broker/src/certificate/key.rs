@@ -2,15 +2,19 @@
 
 use std::borrow::Cow;
 
-use sealway_awslc::{Curve, Kind, PrivateKey, PublicKey};
+use sealway_awslc::{Curve, Kind, MlDsa, PrivateKey, PublicKey};
 
 use super::der::{self, DerError, Reader};
 use super::{Issuer, IssuerKey, algorithm, pem};
-use crate::profile::policy::{KeyKind, SignatureHash};
+use crate::profile::policy::{CertificateSignature, KeyKind};
 use crate::{Code, Refusal, Result};
 
 const RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
 const EC: &[u8] = b"\x2a\x86\x48\xce\x3d\x02\x01";
+/// Identifiers of ML-DSA-44, -65 and -87 (RFC 9881 section 2), which keys and signatures share: all but the last byte, and
+/// the first and the last value of that byte.
+pub(super) const ML_DSA: (&[u8], u8, u8) = (b"\x60\x86\x48\x01\x65\x03\x04\x03", 0x11, 0x13);
+const ML_KEM: &[u8] = b"\x60\x86\x48\x01\x65\x03\x04\x04";
 const CURVES: [&[u8]; 4] =
     [b"\x2b\x81\x04\x00\x21", b"\x2a\x86\x48\xce\x3d\x03\x01\x07", b"\x2b\x81\x04\x00\x22", b"\x2b\x81\x04\x00\x23"];
 
@@ -40,6 +44,11 @@ impl SubjectKey {
                 if !CURVES.contains(&curve) {
                     return Err(DerError("unsupported elliptic curve"));
                 }
+            }
+            [prefix @ .., last] if prefix == ML_DSA.0 && (ML_DSA.1..=ML_DSA.2).contains(last) => {}
+            // A request is signed by its own key, which a key of a KEM cannot do.
+            [prefix @ .., 1..=3] if prefix == ML_KEM => {
+                return Ok(SubjectKey::Unsupported("ml-kem, which signs no request"));
             }
             b"\x2b\x65\x70" => return Ok(SubjectKey::Unsupported("ed25519.PublicKey")),
             b"\x2b\x65\x6e" => return Ok(SubjectKey::Unsupported("*ecdh.PublicKey")),
@@ -74,6 +83,9 @@ fn size(kind: Kind) -> Option<(KeyKind, u32)> {
         Kind::Ec(Curve::P256) => Some((KeyKind::Ecdsa, 256)),
         Kind::Ec(Curve::P384) => Some((KeyKind::Ecdsa, 384)),
         Kind::Ec(Curve::P521) => Some((KeyKind::Ecdsa, 521)),
+        Kind::MlDsa(MlDsa::MlDsa44) => Some((KeyKind::MlDsa, 44)),
+        Kind::MlDsa(MlDsa::MlDsa65) => Some((KeyKind::MlDsa, 65)),
+        Kind::MlDsa(MlDsa::MlDsa87) => Some((KeyKind::MlDsa, 87)),
         Kind::Ec(Curve::Secp256k1) | Kind::Ed25519 | Kind::Other => None,
     }
 }
@@ -122,12 +134,10 @@ impl<'a> SigningKey<'a> {
         }
     }
 
-    pub(super) fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>> {
+    pub(super) fn sign(&self, signature: CertificateSignature, message: &[u8]) -> Result<Vec<u8>> {
         match self {
-            SigningKey::Parsed { kind, key, .. } => {
-                key.sign(algorithm::scheme(*kind, hash), message).map_err(|_| not_signed())
-            }
-            SigningKey::Handle(handle) => handle.sign(hash, message),
+            SigningKey::Parsed { key, .. } => key.sign(algorithm::scheme(signature), message).map_err(|_| not_signed()),
+            SigningKey::Handle(handle) => handle.sign(signature, message),
             SigningKey::Unsupported(_) => Err(not_signed()),
         }
     }

@@ -20,7 +20,7 @@ mod validity;
 
 pub(crate) use self::algorithm::scheme;
 pub use self::pem::encode as encode_pem;
-use crate::profile::policy::{CertificatePolicy, KeyKind, Offset, SignatureHash};
+use crate::profile::policy::{CertificatePolicy, CertificateSignature, KeyKind, Offset};
 use crate::{Code, Refusal, Result};
 
 /// Differences of the wires in issuing.
@@ -48,17 +48,17 @@ pub enum Bound {
 
 /// A key that signs without revealing its private half. Its size is measured as in [`KeyKind`].
 pub trait IssuerKey: Send + Sync {
-    /// Kind of the key: RSA or ECDSA.
+    /// Kind of the key: RSA, ECDSA or ML-DSA.
     fn kind(&self) -> KeyKind;
     /// Size of the key in bits.
     fn size(&self) -> u32;
     /// Public half as SubjectPublicKeyInfo in DER.
     fn spki(&self) -> Vec<u8>;
-    /// Signs `message`: RSA PKCS#1 v1.5, or ECDSA in DER form.
+    /// Signs `message`: RSA PKCS#1 v1.5, ECDSA in DER form, or ML-DSA in its pure mode.
     ///
     /// # Errors
     /// The key may not be used now, or signing failed.
-    fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>>;
+    fn sign(&self, signature: CertificateSignature, message: &[u8]) -> Result<Vec<u8>>;
 }
 
 /// Source of the issuer's key.
@@ -135,6 +135,12 @@ pub fn refuse(request: &Request<'_>) -> Refusal {
 /// its key does not parse.
 pub(crate) fn public_key_in(certificate: &[u8]) -> Option<Vec<u8>> {
     authority::Authority::parse(&authority::bytes(certificate, true).ok()?).ok()?.spki()
+}
+
+/// Returns a certificate, PEM or DER, as DER, if it is that of a CA.
+pub(crate) fn ca_certificate(certificate: &[u8]) -> Option<Vec<u8>> {
+    let der = authority::bytes(certificate, true).ok()?.into_owned();
+    authority::Authority::parse(&der).ok()?.is_ca.then_some(der)
 }
 
 fn of_wire(wire: Flavour, refusal: Refusal) -> Refusal {

@@ -105,11 +105,12 @@ impl Algorithm {
         }
     }
 
-    /// Kind and size, in bits, of an RSA or ECDSA key.
+    /// Kind and size of an RSA, ECDSA or ML-DSA key, as profiles measure it.
     pub(crate) fn size(self) -> Option<(KeyKind, u32)> {
         match self {
             Algorithm::Rsa(bits) => Some((KeyKind::Rsa, bits)),
             Algorithm::Ecdsa(curve) => Some((KeyKind::Ecdsa, curve.bits())),
+            Algorithm::MlDsa(set) => Some((KeyKind::MlDsa, set.number())),
             _ => None,
         }
     }

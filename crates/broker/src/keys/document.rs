@@ -1,6 +1,8 @@
 //! A key's file: JSON, public except for the wrapped material. The wrapping covers all members, so that a changed file
 //! does not open. No file can show that it is an older copy of itself.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,8 @@ pub(crate) struct VersionData {
     pub(crate) is_imported: bool,
     /// Upper bound of the messages encrypted under it with random nonces.
     pub(crate) reserved: u64,
+    /// SHA-256 of the CA's certificate that is kept with it, if any.
+    pub(crate) certificate: Option<[u8; 32]>,
 }
 
 /// A version in its key's file.
@@ -37,6 +41,8 @@ pub(crate) struct VersionData {
 pub(crate) struct StoredVersion {
     pub(crate) data: VersionData,
     pub(crate) wrapped: WrappedKey,
+    /// The CA's certificate in DER, if one is kept with it.
+    pub(crate) certificate: Option<Arc<[u8]>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,6 +57,8 @@ struct Text {
     min_encryption_version: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     deletion_allowed: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    issuer: bool,
     versions: Vec<TextVersion>,
 }
 
@@ -64,6 +72,8 @@ struct TextVersion {
     reserved: u64,
     kek: String,
     wrapped: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate: Option<String>,
 }
 
 impl VersionData {
@@ -84,8 +94,10 @@ impl VersionData {
         if !is_default(&rules) {
             aad.extend_from_slice(&rules.min_decryption.to_be_bytes());
             aad.extend_from_slice(&rules.min_encryption.to_be_bytes());
-            aad.push(u8::from(rules.is_deletion_allowed));
+            aad.push(u8::from(rules.is_deletion_allowed) | u8::from(rules.is_issuer) << 1);
         }
+        // No other part is as long: a version without a certificate has none of it.
+        aad.extend_from_slice(self.certificate.as_ref().map_or(&[], |digest| &digest[..]));
         aad
     }
 }
@@ -93,7 +105,7 @@ impl VersionData {
 impl Document {
     /// Encodes the document as JSON.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let version = |StoredVersion { data, wrapped }: &StoredVersion| TextVersion {
+        let version = |StoredVersion { data, wrapped, certificate }: &StoredVersion| TextVersion {
             version: data.number,
             disabled: data.state == State::Disabled,
             imported: data.is_imported,
@@ -101,6 +113,7 @@ impl Document {
             reserved: data.reserved,
             kek: wrapped.kek_id.clone(),
             wrapped: STANDARD.encode(&wrapped.bytes),
+            certificate: certificate.as_ref().map(|der| STANDARD.encode(der)),
         };
         let text = Text {
             format: FORMAT,
@@ -109,6 +122,7 @@ impl Document {
             min_decryption_version: self.rules.min_decryption,
             min_encryption_version: self.rules.min_encryption,
             deletion_allowed: self.rules.is_deletion_allowed,
+            issuer: self.rules.is_issuer,
             versions: self.versions.iter().map(version).collect(),
         };
         // Serializing fails only for keys that are not text, which the structure does not have.
@@ -141,19 +155,24 @@ impl Document {
             }
             let bytes =
                 STANDARD.decode(&version.wrapped).map_err(|_| format!("version {} is damaged", number(index)))?;
+            let certificate = version.certificate.map(|text| STANDARD.decode(text).map(Arc::from)).transpose();
+            let certificate: Option<Arc<[u8]>> =
+                certificate.map_err(|_| format!("the certificate of version {} is damaged", number(index)))?;
             let data = VersionData {
+                certificate: certificate.as_deref().map(fingerprint),
                 number: version.version,
                 state: if version.disabled { State::Disabled } else { State::Enabled },
                 created_ms: version.created_ms,
                 is_imported: version.imported,
                 reserved: version.reserved,
             };
-            versions.push(StoredVersion { data, wrapped: WrappedKey { kek_id: version.kek, bytes } });
+            versions.push(StoredVersion { data, wrapped: WrappedKey { kek_id: version.kek, bytes }, certificate });
         }
         let rules = Rules {
             min_decryption: text.min_decryption_version,
             min_encryption: text.min_encryption_version,
             is_deletion_allowed: text.deletion_allowed,
+            is_issuer: text.issuer,
         };
         Ok(Document { id: text.id, algorithm, rules, versions })
     }
@@ -161,6 +180,13 @@ impl Document {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// SHA-256 digest of a certificate in DER.
+pub(super) fn fingerprint(certificate: &[u8]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, certificate).as_ref());
+    digest
 }
 
 /// Number of the version at an index: they count from 1.
@@ -174,13 +200,21 @@ mod tests {
 
     fn document() -> Document {
         let stored = |state, number: u8| StoredVersion {
-            data: VersionData { number: number.into(), state, created_ms: 5, is_imported: true, reserved: 7 },
+            data: VersionData {
+                number: number.into(),
+                state,
+                created_ms: 5,
+                is_imported: true,
+                reserved: 7,
+                certificate: Some(fingerprint(b"a certificate")),
+            },
             wrapped: WrappedKey { kek_id: "one".into(), bytes: vec![number; 60] },
+            certificate: Some(Arc::from(&b"a certificate"[..])),
         };
         Document {
             id: "payments.v1".into(),
             algorithm: Algorithm::parse("aes-256-gcm").unwrap(),
-            rules: Rules { min_decryption: 1, min_encryption: 2, is_deletion_allowed: true },
+            rules: Rules { min_decryption: 1, min_encryption: 2, is_deletion_allowed: true, is_issuer: true },
             versions: vec![stored(State::Disabled, 1), stored(State::Enabled, 2)],
         }
     }
@@ -219,7 +253,14 @@ mod tests {
     #[test]
     fn the_aad_of_wrapped_material_depends_on_every_field() {
         let aes = |name| Algorithm::parse(name).unwrap();
-        let one = VersionData { number: 1, state: State::Enabled, created_ms: 5, is_imported: false, reserved: 7 };
+        let one = VersionData {
+            number: 1,
+            state: State::Enabled,
+            created_ms: 5,
+            is_imported: false,
+            reserved: 7,
+            certificate: None,
+        };
         let none = Rules::default();
         let mut all = vec![
             one.aad("payments.v1", aes("aes-256-gcm"), none),
@@ -230,6 +271,7 @@ mod tests {
             Rules { min_decryption: 1, ..none },
             Rules { min_encryption: 1, ..none },
             Rules { is_deletion_allowed: true, ..none },
+            Rules { is_issuer: true, ..none },
         ] {
             all.push(one.aad("payments.v1", aes("aes-256-gcm"), rules));
         }
@@ -239,6 +281,8 @@ mod tests {
             VersionData { created_ms: 6, ..one },
             VersionData { is_imported: true, ..one },
             VersionData { reserved: 8, ..one },
+            VersionData { certificate: Some([1; 32]), ..one },
+            VersionData { certificate: Some([2; 32]), ..one },
         ];
         all.extend(others.map(|other| other.aad("payments.v1", aes("aes-256-gcm"), none)));
         let different: std::collections::HashSet<&Vec<u8>> = all.iter().collect();

@@ -162,6 +162,15 @@ pub(crate) fn ml_dsa(set: MlDsaAlgorithm) -> &'static PqdsaSigningAlgorithm {
     }
 }
 
+/// Signs with ML-DSA in its pure mode and the empty context; `None` if the library fails.
+#[cfg(not(feature = "fips"))]
+pub(crate) fn ml_dsa_signed(pair: &PqdsaKeyPair, message: &[u8]) -> Option<Vec<u8>> {
+    let mut signature = vec![0; pair.algorithm().signature_len()];
+    let len = pair.sign(message, &mut signature).ok()?;
+    signature.truncate(len);
+    Some(signature)
+}
+
 /// Error for Ed25519 in a FIPS build: the library excludes it from approved services.
 #[cfg(feature = "fips")]
 pub(crate) fn no_ed25519() -> Refusal {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+#[cfg(not(feature = "fips"))]
+use super::form::ml_dsa_signed;
 use super::{Form, Key, State, Version};
 use crate::certificate::{IssuerKey, public_key_in, scheme};
-use crate::profile::policy::{KeyKind, SignatureHash};
+use crate::profile::policy::{CertificateSignature, KeyKind};
 use crate::{Code, Refusal, Result};
 
 /// Most versions that are compared with the CA's certificate, the newest first.
@@ -21,21 +23,29 @@ pub struct StoreIssuer {
 
 impl StoreIssuer {
     /// Selects the enabled version whose public key is in the CA's certificate (PEM or DER). If there is none, selects
-    /// the current one, so that the certificate's checks report the mismatch.
+    /// the current one, so that the certificate's checks report the mismatch. Without a certificate, selects the newest
+    /// enabled version that one is kept with.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`]: keys of this algorithm cannot issue; [`Code::FailedPrecondition`]: every version is
+    /// [`Code::InvalidArgument`]: keys of this algorithm cannot issue, no certificate is kept with the key, or it is another
+    /// one; [`Code::FailedPrecondition`]: every version is
     /// disabled; [`Code::Internal`].
     pub fn new(key: Arc<Key>, ca_certificate: &[u8]) -> Result<StoreIssuer> {
         let algorithm = key.algorithm();
         let (kind, size) = algorithm
             .size()
             .ok_or_else(|| Refusal::invalid(format!("ca_key_ref: a key of {algorithm} issues no certificates")))?;
-        let wanted = public_key_in(ca_certificate);
+        let enabled = || key.versions().iter().rev().filter(|version| version.state() == State::Enabled);
+        let kept = enabled().find_map(|version| version.certificate.as_deref());
+        let wanted = match kept.filter(|_| ca_certificate.is_empty()) {
+            None if ca_certificate.is_empty() => {
+                return Err(Refusal::invalid("ca_certificate: required, as none is kept with the key"));
+            }
+            kept => public_key_in(kept.unwrap_or(ca_certificate)),
+        };
         let current = key.current()?;
         let mut found = (current.clone(), key.form(current)?.spki()?);
-        let enabled = key.versions().iter().rev().filter(|version| version.state() == State::Enabled);
-        for version in enabled.take(VERSIONS_TRIED_MAX) {
+        for version in enabled().take(VERSIONS_TRIED_MAX) {
             let spki = key.form(version)?.spki()?;
             if wanted.as_ref() == Some(&spki) {
                 found = (version.clone(), spki);
@@ -43,7 +53,17 @@ impl StoreIssuer {
             }
         }
         let (version, spki) = found;
+        if let Some(kept) = version.certificate.as_deref().filter(|_| !ca_certificate.is_empty())
+            && crate::certificate::ca_certificate(ca_certificate).is_none_or(|sent| sent != kept)
+        {
+            return Err(Refusal::invalid("ca_certificate: not the one that is kept with the key; send none"));
+        }
         Ok(StoreIssuer { key, version, kind, size, spki })
+    }
+
+    /// Certificate that is kept with the issuing version, in DER.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        self.version.certificate.as_deref()
     }
 
     /// Number of the issuing version.
@@ -65,10 +85,16 @@ impl IssuerKey for StoreIssuer {
         self.spki.clone()
     }
 
-    fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>> {
+    fn sign(&self, signature: CertificateSignature, message: &[u8]) -> Result<Vec<u8>> {
         let failed = || Refusal::new(Code::Internal, "SignCertificate: the cryptographic module failed");
+        // All checks of the certificate have passed: no other request can take a key from its signing of data.
+        self.key.becomes_issuer()?;
         match self.key.form(&self.version)? {
-            Form::Pair(secret, _) => secret.sign(scheme(self.kind, hash), message).map_err(|_| failed()),
+            Form::Pair(secret, _) => secret.sign(scheme(signature), message).map_err(|_| failed()),
+            #[cfg(not(feature = "fips"))]
+            Form::MlDsa(pair) if signature.fits(self.kind, self.size) => {
+                ml_dsa_signed(pair, message).ok_or_else(failed)
+            }
             _ => Err(failed()),
         }
     }

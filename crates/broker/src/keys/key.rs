@@ -35,6 +35,8 @@ pub struct Version {
     /// Wrapped material as stored, for the next write of the file.
     pub(super) wrapped: Arc<WrappedKey>,
     pub(super) seals: Arc<Seals>,
+    /// The CA's certificate in DER, if one is kept with it.
+    pub(super) certificate: Option<Arc<[u8]>>,
     /// Parsed material, made at the first use.
     pub(super) form: Arc<OnceLock<Form>>,
 }
@@ -156,6 +158,14 @@ impl Key {
         Ok((version.data.number, self.form(version)?.spki()?))
     }
 
+    /// Makes it the key of a CA, for good, unless it is one: from then on it signs data only under profiles that say so.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`]: the key is gone; [`Code::Internal`]: the disk cannot write.
+    pub(super) fn becomes_issuer(&self) -> Result<()> {
+        if self.rules.is_issuer { Ok(()) } else { self.store()?.becomes_issuer(&self.id) }
+    }
+
     fn store(&self) -> Result<Arc<SharedStore>> {
         self.store.upgrade().ok_or_else(|| Refusal::new(Code::Unavailable, "key store: it is closed"))
     }
@@ -193,14 +203,15 @@ impl Version {
     }
 
     /// Creates a version from its data and its wrapped material. All reserved messages count as used.
-    pub(super) fn new(StoredVersion { data, wrapped }: StoredVersion) -> Version {
+    pub(super) fn new(StoredVersion { data, wrapped, certificate }: StoredVersion) -> Version {
         let (wrapped, seals) = (Arc::new(wrapped), Arc::new(Seals::new(data.reserved)));
-        Version { data, wrapped, seals, form: Arc::default() }
+        Version { data, wrapped, seals, certificate, form: Arc::default() }
     }
 
     /// Converts a version for its file.
     pub(super) fn stored(&self) -> StoredVersion {
-        StoredVersion { data: self.data, wrapped: WrappedKey::clone(&self.wrapped) }
+        let (wrapped, certificate) = (WrappedKey::clone(&self.wrapped), self.certificate.clone());
+        StoredVersion { data: self.data, wrapped, certificate }
     }
 }
 

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use super::algorithm::secret_len;
 use super::form::Form;
 use super::{Algorithm, MATERIAL_LEN_MAX, ml_kem};
+use crate::certificate::{ca_certificate, public_key_in};
 use crate::profile::policy::Curve;
 use crate::{Code, Refusal, Result};
 
@@ -76,14 +77,38 @@ pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>> {
     }
 }
 
-/// Checks imported material, and returns it as it is stored.
+/// Material of a version as it is stored.
+pub(crate) struct Material {
+    pub(crate) bytes: Zeroizing<Vec<u8>>,
+    /// Certificate in DER of the CA whose key it is, if it came with the key.
+    pub(crate) certificate: Option<Vec<u8>>,
+}
+
+/// Checks imported material, which may be PEM of a private key with the certificate of its CA behind it.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`]: the material is not a key of this algorithm.
-pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+/// [`Code::InvalidArgument`]: the material is not a key of this algorithm, or the certificate not that of a CA with this
+/// key.
+pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Material> {
+    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
     if material.len() > MATERIAL_LEN_MAX {
         return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
     }
+    let begin = material.windows(BEGIN.len()).position(|window| window == BEGIN).filter(|_| algorithm.is_asymmetric());
+    let Some((key, pem)) = begin.and_then(|at| material.split_at_checked(at)) else {
+        return Ok(Material { bytes: key(algorithm, material)?, certificate: None });
+    };
+    let bytes = self::key(algorithm, key)?;
+    let certificate = ca_certificate(pem)
+        .ok_or_else(|| Refusal::invalid("material: the certificate behind the key is not that of a CA"))?;
+    if public_key_in(&certificate) != Some(Form::parse(algorithm, &bytes)?.spki()?) {
+        return Err(Refusal::invalid("material: the certificate behind the key is of another key"));
+    }
+    Ok(Material { bytes, certificate: Some(certificate) })
+}
+
+/// Checks an imported key, and returns it as it is stored.
+fn key(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     #[cfg(feature = "fips")]
     if algorithm == Algorithm::Ed25519 {
         return Err(super::form::no_ed25519());
@@ -176,6 +201,10 @@ fn is_sequence(der: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+        super::import(algorithm, material).map(|material| material.bytes)
+    }
 
     fn pem(der: &[u8]) -> String {
         let body = STANDARD.encode(der);

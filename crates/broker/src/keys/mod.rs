@@ -28,6 +28,8 @@ pub use key::{Key, State, Version};
 pub use rules::{RuleChange, Rules};
 pub use store::{Page, Store};
 
+#[cfg(not(feature = "fips"))]
+pub(crate) use form::ml_dsa_signed;
 pub(crate) use form::{Cipher, Form, UnwrapKey};
 pub(crate) use ml_kem::encapsulation_key;
 

@@ -1,4 +1,4 @@
-//! Rules of a key: the lowest versions that it uses, and its deletion. They are part of its file, and hold on every wire.
+//! Rules of a key: the lowest versions that it uses, its deletion, and its use by a CA. They are part of its file, and hold on every wire.
 
 use crate::{Refusal, Result};
 
@@ -11,6 +11,8 @@ pub struct Rules {
     pub min_encryption: u32,
     /// True if the key may be deleted.
     pub is_deletion_allowed: bool,
+    /// True for the key of a CA: it has signed a certificate, and signs data only under profiles that say so.
+    pub is_issuer: bool,
 }
 
 /// Change of a key's rules; absent members stay as they are.
@@ -22,6 +24,8 @@ pub struct RuleChange {
     pub min_encryption: Option<u32>,
     /// New value of [`Rules::is_deletion_allowed`], if it changes.
     pub is_deletion_allowed: Option<bool>,
+    /// True to make it the key of a CA, for good: [`Rules::is_issuer`].
+    pub becomes_issuer: bool,
 }
 
 impl Rules {
@@ -35,6 +39,7 @@ impl Rules {
             min_decryption: change.min_decryption.unwrap_or(self.min_decryption),
             min_encryption: change.min_encryption.unwrap_or(self.min_encryption),
             is_deletion_allowed: change.is_deletion_allowed.unwrap_or(self.is_deletion_allowed),
+            is_issuer: self.is_issuer || change.becomes_issuer,
         };
         let latest = u32::try_from(versions).unwrap_or(u32::MAX);
         for (name, version) in

@@ -9,9 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
-use super::document::{Document, StoredVersion, VersionData, number};
+use super::document::{Document, StoredVersion, VersionData, fingerprint, number};
 use super::faults::Faults;
 use super::key::{State, Version};
+use super::material::Material;
 use super::seals::Raise;
 use super::{
     Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, RuleChange, Rules, VERSIONS_MAX, Wrap, is_key_id, material,
@@ -131,11 +132,12 @@ impl Store {
     /// build does not have the algorithm; [`Code::Internal`]: the disk cannot write.
     pub fn generate(&self, id: &str, algorithm: Algorithm, now_ms: u64) -> Result<Arc<Key>> {
         self.shared.may_add(id)?;
-        let material = material::generate(algorithm)?;
+        let material = Material { bytes: material::generate(algorithm)?, certificate: None };
         self.shared.add(id, algorithm, &material, false, now_ms)
     }
 
-    /// Imports a key: PKCS#8 as DER or PEM, raw bytes of secret keys and of ML-KEM's.
+    /// Imports a key: PKCS#8 as DER or PEM, raw bytes of secret keys and of ML-KEM's. Behind the PEM may be the
+    /// certificate of the CA whose key it is, which is kept with it.
     ///
     /// # Errors
     /// Those of [`Store::generate`]; [`Code::InvalidArgument`] if the material is not a key of the algorithm.
@@ -152,9 +154,12 @@ impl Store {
     /// allowed.
     pub fn rotate(&self, id: &str, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>> {
         let algorithm = self.get(id)?.algorithm;
-        let material =
-            if bytes.is_empty() { material::generate(algorithm)? } else { material::import(algorithm, bytes)? };
-        let _writing = self.shared.writing.lock();
+        let material = if bytes.is_empty() {
+            Material { bytes: material::generate(algorithm)?, certificate: None }
+        } else {
+            material::import(algorithm, bytes)?
+        };
+        let writing = self.shared.writing.lock();
         let key = self.get(id)?;
         if key.versions.len() >= VERSIONS_MAX {
             let text = format!("key_id: the key has {VERSIONS_MAX} versions, no more fit");
@@ -162,7 +167,13 @@ impl Store {
         }
         let mut versions = key.versions.clone();
         versions.push(self.shared.version(&key, versions.len(), &material, !bytes.is_empty(), now_ms)?);
-        self.shared.replace(key.with(versions))
+        let key = self.shared.replace(key.with(versions))?;
+        if material.certificate.is_none() || key.rules.is_issuer {
+            return Ok(key);
+        }
+        drop(writing);
+        self.shared.becomes_issuer(id)?;
+        self.get(id)
     }
 
     /// Disables a version, or all for 0: it neither decrypts nor verifies until it is enabled again.
@@ -187,20 +198,7 @@ impl Store {
     /// [`Code::NotFound`]; [`Code::InvalidArgument`]: no version would be left for an operation; [`Code::Internal`]: the
     /// disk cannot write.
     pub fn configure(&self, id: &str, change: RuleChange) -> Result<Arc<Key>> {
-        let _writing = self.shared.writing.lock();
-        let key = self.get(id)?;
-        let rules = key.rules.changed(change, key.versions.len())?;
-        if rules == key.rules {
-            return Ok(key);
-        }
-        let mut versions = key.versions.clone();
-        let changed = Key { rules, ..key.with(Vec::new()) };
-        // The wrapping of every version is bound to the rules.
-        for (version, before) in versions.iter_mut().zip(&key.versions) {
-            let material = self.shared.unwrap(&key, before)?;
-            version.wrapped = Arc::new(self.shared.wrap.wrap(&changed.aad(version), &material)?);
-        }
-        self.shared.replace(Key { versions, ..changed })
+        self.shared.configure(id, change)
     }
 
     /// Deletes a key with all its versions, for good: nothing that it encrypted opens again.
@@ -321,24 +319,50 @@ impl SharedStore {
         self: &Arc<Self>,
         id: &str,
         algorithm: Algorithm,
-        material: &[u8],
+        material: &Material,
         is_imported: bool,
         now_ms: u64,
     ) -> Change {
         let _writing = self.writing.lock();
         self.may_add(id)?;
-        let (rules, store) = (Rules::default(), Arc::downgrade(self));
+        let rules = Rules { is_issuer: material.certificate.is_some(), ..Rules::default() };
+        let store = Arc::downgrade(self);
         let mut key = Key { id: id.to_owned(), algorithm, rules, versions: Vec::new(), store };
         key.versions.push(self.version(&key, 0, material, is_imported, now_ms)?);
         self.replace(key)
     }
 
+    /// Makes a key that of a CA, before its first certificate: the only write that issuing may wait for.
+    pub(super) fn becomes_issuer(&self, id: &str) -> Result<()> {
+        let change = RuleChange { becomes_issuer: true, ..RuleChange::default() };
+        work_of(u64::MAX, || self.configure(id, change)).map(|_| ())
+    }
+
+    fn configure(&self, id: &str, change: RuleChange) -> Change {
+        let _writing = self.writing.lock();
+        let key = self.get(id)?;
+        let rules = key.rules.changed(change, key.versions.len())?;
+        if rules == key.rules {
+            return Ok(key);
+        }
+        let mut versions = key.versions.clone();
+        let changed = Key { rules, ..key.with(Vec::new()) };
+        // The wrapping of every version is bound to the rules.
+        for (version, before) in versions.iter_mut().zip(&key.versions) {
+            let material = self.unwrap(&key, before)?;
+            version.wrapped = Arc::new(self.wrap.wrap(&changed.aad(version), &material)?);
+        }
+        self.replace(Key { versions, ..changed })
+    }
+
     /// Creates a version at an index of a key.
-    fn version(&self, key: &Key, index: usize, material: &[u8], is_imported: bool, now_ms: u64) -> Result<Version> {
+    fn version(&self, key: &Key, index: usize, material: &Material, is_imported: bool, now_ms: u64) -> Result<Version> {
         let (number, state, created_ms) = (number(index), State::Enabled, now_ms);
-        let data = VersionData { number, state, created_ms, is_imported, reserved: 0 };
-        let wrapped = self.wrap.wrap(&data.aad(&key.id, key.algorithm, key.rules), material)?;
-        Ok(Version::new(StoredVersion { data, wrapped }))
+        let certificate: Option<Arc<[u8]>> = material.certificate.as_deref().map(Arc::from);
+        let digest = certificate.as_deref().map(fingerprint);
+        let data = VersionData { number, state, created_ms, is_imported, reserved: 0, certificate: digest };
+        let wrapped = self.wrap.wrap(&data.aad(&key.id, key.algorithm, key.rules), &material.bytes)?;
+        Ok(Version::new(StoredVersion { data, wrapped, certificate }))
     }
 
     /// Unwraps the material of a version.

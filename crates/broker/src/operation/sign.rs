@@ -11,7 +11,7 @@ use crate::keys::{Algorithm, Form, Key};
 #[cfg(not(feature = "fips"))]
 use crate::profile::policy::MlDsaAlgorithm;
 use crate::profile::policy::{Curve, Profile, SignAlgorithm};
-use crate::{Refusal, Result};
+use crate::{Code, Refusal, Result};
 
 mod fixed;
 #[cfg(test)]
@@ -39,10 +39,15 @@ impl SignedInput<'_> {
 ///
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch or key;
-/// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, the key is disabled, or this build
-/// has not the algorithm.
+/// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, the key is disabled or that of a CA,
+/// or this build has not the algorithm.
 pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec<u8>>> {
     let algorithm = check(profile, key)?;
+    if key.rules().is_issuer && !profile.signs_with_ca_keys {
+        let text =
+            "key_id: the key of a CA, which signs certificates alone; API.SignData.CAKeys of a profile allows more";
+        return Err(Refusal::new(Code::FailedPrecondition, text));
+    }
     check_batch("inputs", inputs.iter().map(|input| input.len()))?;
     let version = key.current()?;
     let form = key.form(version)?;
@@ -114,12 +119,7 @@ fn sign_one(algorithm: SignAlgorithm, form: &Form, input: &[u8]) -> Option<Vec<u
         }
         Form::Ed25519(pair) => pair.try_sign(input).ok().map(|signature| signature.as_ref().to_vec()),
         #[cfg(not(feature = "fips"))]
-        Form::MlDsa(pair) => {
-            let mut signature = vec![0; pair.algorithm().signature_len()];
-            let len = pair.sign(input, &mut signature).ok()?;
-            signature.truncate(len);
-            Some(signature)
-        }
+        Form::MlDsa(pair) => crate::keys::ml_dsa_signed(pair, input),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::policy::{EncryptAlgorithm, EncryptPolicy, SignAlgorithm, SizeRange};
+use super::policy::{CertificateSignature, EncryptAlgorithm, EncryptPolicy, SignAlgorithm, SizeRange};
 use super::{Problem, Profile, Profiles, RequireFips};
 
 /// Operations that the cipher of a profile switches off if it is not approved.
@@ -13,6 +13,8 @@ const SEALING: [&str; 3] = ["EncryptData", "DecryptData", "Rewrap"];
 const SIGNING: [&str; 2] = ["SignData", "VerifyData"];
 /// Reason why a key constraint is not approved.
 const SMALL_RSA: &str = "RSA keys under 2048 bits are not approved";
+/// Reason why ML-DSA is not approved.
+const NO_ML_DSA: &str = "ML-DSA is not in a validated module yet";
 /// Length of a tag that is not truncated, in bytes.
 const WHOLE_TAG_LEN: usize = 16;
 /// Smallest approved RSA key, in bits.
@@ -57,7 +59,7 @@ pub fn unapproved(profile: &Profile) -> Vec<Fault> {
             add(&mut found, &SIGNING, algorithm, why);
         }
         Some(SignAlgorithm::MlDsa(_)) => {
-            add(&mut found, &SIGNING, algorithm, "ML-DSA is not in a validated module yet");
+            add(&mut found, &SIGNING, algorithm, NO_ML_DSA);
         }
         Some(SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_))
             if profile.sign_key_size.is_some_and(|size| allows_below(size, RSA_BITS_MIN)) =>
@@ -71,6 +73,9 @@ pub fn unapproved(profile: &Profile) -> Vec<Fault> {
         add(&mut found, &["Unwrap"], "API.Unwrap.UnwrapAlg", why);
     }
     if let Some(policy) = &profile.certificate {
+        if matches!(policy.signature, CertificateSignature::MlDsa(_)) {
+            add(&mut found, &["SignCertificate"], "API.SignCertificate.SignAlg", NO_ML_DSA);
+        }
         let sides = [
             (policy.subject, "API.SignCertificate.KeyConstraints.Subject"),
             (policy.issuer, "API.SignCertificate.KeyConstraints.Issuer"),

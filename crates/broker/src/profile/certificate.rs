@@ -3,7 +3,10 @@
 use super::constraints;
 use super::duration;
 use super::operations::{present, signature_hash};
-use super::policy::{CertificatePolicy, IssuerChecks, KeyConstraints, KeyKind, KeyUsage, Offset, Purpose, SkiHash};
+use super::policy::{
+    CertificatePolicy, CertificateSignature, IssuerChecks, KeyConstraints, KeyUsage, MlDsaAlgorithm, Offset, Purpose,
+    SignatureHash, SkiHash,
+};
 use super::problem::Notes;
 use super::section::{At, Section, shown};
 
@@ -75,17 +78,18 @@ const NEVER_COPIED: [(&str, &str); 11] = [
 /// Resolves the section; `None` without it, or if a required part is wrong.
 pub(super) fn resolve(api: &Section<'_>, notes: &mut Notes) -> Option<CertificatePolicy> {
     let section = present(api, "SignCertificate", &KNOWN, notes)?;
-    let kinds = [("rsa", KeyKind::Rsa), ("ecdsa", KeyKind::Ecdsa)];
-    let key_kind = section.required_name("SignAlg", &kinds, "unsupported algorithm", notes);
-    let hash = signature_hash(&section, notes);
+    let signature = signature(&section, notes);
     let ski = ski(&section, notes);
     let validity = validity(&section, notes);
     let (subject, issuer) = key_constraints(&section, notes);
-    if let Some(kind) = key_kind.filter(|kind| issuer.of(kind.value).is_none()) {
+    if let Some(signature) = signature.filter(|signature| issuer.of(signature.value.kind()).is_none()) {
         let path = section.path_of("KeyConstraints.Issuer");
-        notes.warn(kind.line, path, "has no sizes for SignAlg: no key can issue");
+        notes.warn(signature.line, path, "has no sizes for SignAlg: no key can issue");
     }
     let key_usage = key_usage(&section, notes);
+    if subject.ml_dsa.is_some() {
+        check_ml_dsa_usage(key_usage, &section, notes);
+    }
     let purposes = section.texts("ExtendedKeyUsage", LIST_MAX, notes);
     let purposes = purposes.iter().filter_map(|text| exact(*text, &PURPOSES, &section, "ExtendedKeyUsage", notes));
     let purposes = purposes.collect();
@@ -95,8 +99,7 @@ pub(super) fn resolve(api: &Section<'_>, notes: &mut Notes) -> Option<Certificat
     let checks = issuer_checks(&section, notes);
     let (not_before, not_after) = validity?;
     Some(CertificatePolicy {
-        key_kind: key_kind?.value,
-        hash: hash?,
+        signature: signature?.value,
         ski: ski?,
         not_before,
         not_after,
@@ -110,6 +113,48 @@ pub(super) fn resolve(api: &Section<'_>, notes: &mut Notes) -> Option<Certificat
         copies_extensions,
         checks,
     })
+}
+
+/// Resolves `SignAlg` and `HashAlg`; ML-DSA has no digest.
+fn signature(section: &Section<'_>, notes: &mut Notes) -> Option<At<CertificateSignature>> {
+    #[derive(Clone, Copy)]
+    enum Family {
+        Hashed(fn(SignatureHash) -> CertificateSignature),
+        MlDsa(MlDsaAlgorithm),
+    }
+    let [one, two, three] = MlDsaAlgorithm::NAMES.map(|(name, set)| (name, Family::MlDsa(set)));
+    let hashed =
+        [("rsa", Family::Hashed(CertificateSignature::Rsa)), ("ecdsa", Family::Hashed(CertificateSignature::Ecdsa))];
+    let families = [hashed[0], hashed[1], one, two, three];
+    let family = section.required_name("SignAlg", &families, "unsupported algorithm", notes);
+    let value = match family.map(|family| family.value) {
+        Some(Family::MlDsa(set)) => {
+            if let Some(node) = section.get("HashAlg") {
+                notes.problem(node.line, section.path_of("HashAlg"), "this SignAlg has none");
+            }
+            Some(CertificateSignature::MlDsa(set))
+        }
+        Some(Family::Hashed(signature)) => signature_hash(section, notes).map(signature),
+        None => {
+            signature_hash(section, notes);
+            None
+        }
+    };
+    Some(At { line: family?.line, value: value? })
+}
+
+/// Checks the usages of certificates for ML-DSA keys (RFC 9881 section 5): such a key signs, and does nothing else.
+fn check_ml_dsa_usage(usage: KeyUsage, section: &Section<'_>, notes: &mut Notes) {
+    let (line, path) = (section.get("KeyUsage").map_or(section.line, |node| node.line), section.path_of("KeyUsage"));
+    let signs = |bit: u16| matches!(bit, 0 | 1 | 5 | 6);
+    let has = |(_, bit): &(&str, u16)| usage.0 & 1 << bit != 0;
+    if let Some((name, _)) = USAGES.iter().find(|usage| has(usage) && !signs(usage.1)) {
+        notes.problem(
+            line,
+            path,
+            format!("{name} is not for ML-DSA keys (RFC 9881 section 5), which KeyConstraints.Subject allows"),
+        );
+    }
 }
 
 fn ski(section: &Section<'_>, notes: &mut Notes) -> Option<SkiHash> {

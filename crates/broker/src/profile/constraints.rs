@@ -7,15 +7,13 @@ use super::section::{Section, joined, map, named, shown};
 /// An empty range: no key has such a size.
 pub(super) const NONE: SizeRange = SizeRange { min: 1, max: 0 };
 
-const KINDS: [(&str, KeyKind); 2] = [("rsa", KeyKind::Rsa), ("ecdsa", KeyKind::Ecdsa)];
-
 /// Resolves a map of algorithms, ignoring case, to sizes.
 pub(super) fn sizes(node: &super::tree::Node, path: &str, notes: &mut Notes) -> KeyConstraints {
     let mut found = KeyConstraints::default();
     for (key, node) in map(node, path, notes).unwrap_or_default() {
         let path = joined(path, &shown(&key.name));
-        let Some(kind) = named(&key.name, &KINDS) else {
-            notes.sloppy(key.line, path, "unsupported algorithm, available values: [rsa, ecdsa]");
+        let Some(kind) = named(&key.name, &KeyKind::NAMES) else {
+            notes.sloppy(key.line, path, "unsupported algorithm, available values: [rsa, ecdsa, ml-dsa]");
             continue;
         };
         let Some(section) = Section::of(node, &path, &["MinKeySize", "MaxKeySize"], notes) else { continue };
@@ -33,6 +31,7 @@ pub(super) fn sizes(node: &super::tree::Node, path: &str, notes: &mut Notes) -> 
         let slot = match kind {
             KeyKind::Rsa => &mut found.rsa,
             KeyKind::Ecdsa => &mut found.ecdsa,
+            KeyKind::MlDsa => &mut found.ml_dsa,
         };
         if slot.replace(range).is_some() {
             notes.problem(key.line, path, "is there twice");

@@ -15,6 +15,7 @@ pub(crate) mod problem;
 mod report;
 mod resolve;
 pub(crate) mod section;
+pub mod standards;
 pub(crate) mod tree;
 
 pub use live::{Live, LiveFile, Profiles, Reload, RequireFips};

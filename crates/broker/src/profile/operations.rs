@@ -130,9 +130,9 @@ enum Mode {
     PostQuantum,
 }
 
-/// Resolves `API.SignData`, and the allowed sizes of its keys.
-pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorithm, Option<SizeRange>)> {
-    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints"];
+/// Resolves `API.SignData`, the allowed sizes of its keys, and whether keys of CAs are among them.
+pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorithm, Option<SizeRange>, bool)> {
+    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints", "CAKeys"];
     let section = present(api, "SignData", &known, notes)?;
     let families = [
         ("rsa", Family::Rsa),
@@ -148,6 +148,7 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
     let mode = section.name("SigningMode", &modes, "unsupported signing mode", notes);
     let sizes =
         section.get("KeyConstraints").map(|node| constraints::sizes(node, &section.path_of("KeyConstraints"), notes));
+    let ca_keys = section.truth("CAKeys", notes).is_some_and(|is_on| is_on.value);
     let family = family?.value;
     let wanted = if matches!(family, Family::MlDsa(_)) { Mode::PostQuantum } else { Mode::Legacy };
     if let Some(mode) = mode.filter(|mode| mode.value != wanted) {
@@ -176,7 +177,7 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
             if is_der { SignAlgorithm::EcdsaDer(curve?, hash?) } else { SignAlgorithm::EcdsaRaw(curve?, hash?) }
         }
     };
-    Some((algorithm, size.filter(|_| !family.is_fixed())))
+    Some((algorithm, size.filter(|_| !family.is_fixed()), ca_keys))
 }
 
 pub(super) fn signature_hash(section: &Section<'_>, notes: &mut Notes) -> Option<SignatureHash> {

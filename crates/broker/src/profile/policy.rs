@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::approval::Fault;
+use super::standards::Adherence;
 
 /// One named profile. The default value has no name and allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Profile {
     pub sign: Option<SignAlgorithm>,
     /// `API.SignData.KeyConstraints` for the key kind of `sign`: other sizes are rejected. `None` if the file has none.
     pub sign_key_size: Option<SizeRange>,
+    /// True if `API.SignData` also signs with keys that have issued certificates.
+    pub signs_with_ca_keys: bool,
     /// MAC algorithm of `API.Mac`, also for verification; `None`: the operations are off.
     pub mac: Option<MacAlgorithm>,
     /// Derivation algorithm of `API.Derive`; `None`: the operation is off.
@@ -32,6 +35,8 @@ pub struct Profile {
     pub kem: Option<KemAlgorithm>,
     /// Algorithm of `API.Unwrap`; `None`: the operation is off.
     pub unwrap: Option<UnwrapAlgorithm>,
+    /// Standard that the profile keeps to; `None` if it names none.
+    pub standard: Option<Adherence>,
     /// Faults for which a validated module switches operations off.
     pub unapproved: Vec<Fault>,
 }
@@ -90,6 +95,53 @@ pub enum KeyKind {
     Rsa,
     /// ecdsa; its size is that of the curve's field, in bits
     Ecdsa,
+    /// ml-dsa; its size is the number of its parameter set: 44, 65 or 87
+    MlDsa,
+}
+
+impl KeyKind {
+    /// All kinds by the names of profiles.
+    pub const NAMES: [(&str, KeyKind); 3] =
+        [("rsa", KeyKind::Rsa), ("ecdsa", KeyKind::Ecdsa), ("ml-dsa", KeyKind::MlDsa)];
+
+    /// Name of the kind in profiles and errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyKind::Rsa => "rsa",
+            KeyKind::Ecdsa => "ecdsa",
+            KeyKind::MlDsa => "ml-dsa",
+        }
+    }
+}
+
+/// Signature algorithms of certificates, with which an issuer's key signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CertificateSignature {
+    /// RSA PKCS#1 v1.5 with this digest
+    Rsa(SignatureHash),
+    /// ECDSA with this digest, on the curve of the issuer's key
+    Ecdsa(SignatureHash),
+    /// ML-DSA in its pure mode (RFC 9881)
+    MlDsa(MlDsaAlgorithm),
+}
+
+impl CertificateSignature {
+    /// Kind of the issuer's key.
+    pub fn kind(self) -> KeyKind {
+        match self {
+            CertificateSignature::Rsa(_) => KeyKind::Rsa,
+            CertificateSignature::Ecdsa(_) => KeyKind::Ecdsa,
+            CertificateSignature::MlDsa(_) => KeyKind::MlDsa,
+        }
+    }
+
+    /// True if a key of this kind and size, as in [`KeyKind`], can sign so.
+    pub fn fits(self, kind: KeyKind, size: u32) -> bool {
+        match self {
+            CertificateSignature::MlDsa(set) => (kind, size) == (KeyKind::MlDsa, set.number()),
+            CertificateSignature::Rsa(_) | CertificateSignature::Ecdsa(_) => kind == self.kind(),
+        }
+    }
 }
 
 /// Digest of a subject key identifier: its leftmost 160 bits.
@@ -134,6 +186,8 @@ pub struct KeyConstraints {
     pub rsa: Option<SizeRange>,
     /// Sizes of keys on the NIST curves.
     pub ecdsa: Option<SizeRange>,
+    /// Numbers of the parameter sets of ML-DSA keys.
+    pub ml_dsa: Option<SizeRange>,
 }
 
 impl KeyConstraints {
@@ -142,6 +196,7 @@ impl KeyConstraints {
         match kind {
             KeyKind::Rsa => self.rsa,
             KeyKind::Ecdsa => self.ecdsa,
+            KeyKind::MlDsa => self.ml_dsa,
         }
     }
 }
@@ -200,10 +255,8 @@ impl Default for IssuerChecks {
 /// Checked policy of `API.SignCertificate`: accepted keys, and contents of the issued certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificatePolicy {
-    /// Kind of the issuer's key; RSA signs with PKCS#1 v1.5.
-    pub key_kind: KeyKind,
-    /// Digest of the certificate's signature.
-    pub hash: SignatureHash,
+    /// Signature algorithm of the certificates, which decides on the kind of the issuer's key.
+    pub signature: CertificateSignature,
     /// Digest of the subject key identifier.
     pub ski: SkiHash,
     /// Earliest begin, relative to now; also the default begin.
@@ -298,6 +351,15 @@ impl MlDsaAlgorithm {
             MlDsaAlgorithm::MlDsa44 => "ml-dsa-44",
             MlDsaAlgorithm::MlDsa65 => "ml-dsa-65",
             MlDsaAlgorithm::MlDsa87 => "ml-dsa-87",
+        }
+    }
+
+    /// Number of the parameter set, which is its size in constraints of keys.
+    pub fn number(self) -> u32 {
+        match self {
+            MlDsaAlgorithm::MlDsa44 => 44,
+            MlDsaAlgorithm::MlDsa65 => 65,
+            MlDsaAlgorithm::MlDsa87 => 87,
         }
     }
 }

@@ -27,7 +27,8 @@ pub fn check(path: &Path, leniency: Leniency) -> Result<String, String> {
             ("Encapsulate", profile.kem.is_some()),
         ];
         let names: Vec<&str> = operations.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
-        let _ = writeln!(said, "{}: {}", profile.name, names.join(", "));
+        let standard = profile.standard.as_ref().map_or(String::new(), |it| format!(" ({})", it.standard.name()));
+        let _ = writeln!(said, "{}{standard}: {}", profile.name, names.join(", "));
     }
     for warning in profiles.warnings() {
         let _ = writeln!(said, "warning: {warning}");

@@ -8,6 +8,7 @@ use super::operations;
 use super::policy::{Deprecation, Profile};
 use super::problem::Notes;
 use super::section::{Section, named, scalar, shown};
+use super::standards::{Adherence, Standard};
 use super::tree::{Kind, Node};
 use crate::callers::Callers;
 
@@ -111,7 +112,7 @@ fn profile(node: &Node, library_is_set: bool, notes: &mut Notes) -> Option<Profi
     if let Some(name) = name.filter(|name| !name.is_empty() && name.len() <= NAME_LEN_MAX) {
         notes.profile = name.to_owned();
     }
-    let section = Section::of(node, "", &["Name", "Settings", "Deprecation", "API"], notes)?;
+    let section = Section::of(node, "", &["Name", "Settings", "Standard", "Deprecation", "API"], notes)?;
     let mut profile = Profile { name: profile_name(&section, notes), ..Profile::default() };
     let settings = section.section("Settings", &["CryptoLibrary"], notes);
     let is_set = settings.is_some_and(|settings| library(&settings, notes));
@@ -120,7 +121,21 @@ fn profile(node: &Node, library_is_set: bool, notes: &mut Notes) -> Option<Profi
     }
     profile.deprecation = deprecation(&section, notes);
     api(&section, &mut profile, notes);
+    profile.standard = standard(&section, &profile, notes);
     Some(profile)
+}
+
+/// Resolves `Standard`: every algorithm of the profile that the standard forbids is a problem.
+fn standard(section: &Section<'_>, profile: &Profile, notes: &mut Notes) -> Option<Adherence> {
+    if let Some(line) = section.is_left_empty("Standard") {
+        notes.problem(line, "Standard", "is empty: name a standard, or take the key out");
+    }
+    let named = section.name("Standard", &Standard::NAMES, "unknown standard", notes)?;
+    let adherence = Adherence::new(named.value, profile);
+    for breach in &adherence.breaches {
+        notes.problem(section.line_of(breach.key), breach.key, breach.text.as_str());
+    }
+    Some(adherence)
 }
 
 fn profile_name(section: &Section<'_>, notes: &mut Notes) -> String {
@@ -175,9 +190,10 @@ fn api(section: &Section<'_>, profile: &mut Profile, notes: &mut Notes) {
     profile.hash = operations::hash(&api, notes);
     profile.encrypt = operations::encrypt(&api, notes);
     // Files of the other broker have arbitrary texts here, which that broker ignores.
-    if let Some((sign, size)) = notes.leaving_out(|notes| operations::sign(&api, notes)) {
+    if let Some((sign, size, ca_keys)) = notes.leaving_out(|notes| operations::sign(&api, notes)) {
         profile.sign = Some(sign);
         profile.sign_key_size = size;
+        profile.signs_with_ca_keys = ca_keys;
     }
     profile.certificate = certificate::resolve(&api, notes);
     profile.mac = operations::mac(&api, notes);

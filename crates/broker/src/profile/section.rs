@@ -31,8 +31,8 @@ impl<'a> Section<'a> {
                 None => format!("; known are {}", known.join(", ")),
             };
             let text = format!("unknown key {:?}{advice}", shown(&key.name));
-            // A misspelt demand for a validated module must not be ignored, even in a lenient reading.
-            if key.name.eq_ignore_ascii_case("RequireFips") {
+            // A misspelt demand for a validated module or a standard must not be ignored, even in a lenient reading.
+            if ["RequireFips", "Standard"].iter().any(|demand| key.name.eq_ignore_ascii_case(demand)) {
                 notes.problem(key.line, path, text);
             } else {
                 notes.sloppy(key.line, path, text);
@@ -44,6 +44,17 @@ impl<'a> Section<'a> {
     /// Path of one of the section's keys.
     pub(crate) fn path_of(&self, key: &str) -> String {
         joined(&self.path, key)
+    }
+
+    /// Returns the line of a key below the section by its path, or of the last part of the path that is there.
+    pub(crate) fn line_of(&self, path: &str) -> u32 {
+        let (mut line, mut entries) = (self.line, self.entries);
+        for part in path.split('.') {
+            let Some((key, node)) = entries.iter().find(|(key, _)| key.name == part) else { break };
+            line = key.line;
+            entries = if let Kind::Map(entries) = &node.kind { entries } else { &[] };
+        }
+        line
     }
 
     /// Returns a key's value, unless it is empty.

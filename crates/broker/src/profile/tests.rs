@@ -78,12 +78,11 @@ fn the_published_set_means_what_its_tests_expect() {
     let range = |min, max| Some(SizeRange { min, max });
     const H: i64 = 3_600_000_000_000;
     let both = (KeyUsage(0b101), HashAlgorithm::Sha3_512);
-    for (name, (usage, hash), kind, signed, hours, subject, issuer, encrypt) in [
+    for (name, (usage, hash), signed, hours, subject, issuer, encrypt) in [
         (
             "Default",
             both,
-            KeyKind::Ecdsa,
-            SignatureHash::Sha512,
+            CertificateSignature::Ecdsa(SignatureHash::Sha512),
             8760,
             (range(2048, 4096), range(256, 521)),
             range(384, 521),
@@ -92,8 +91,7 @@ fn the_published_set_means_what_its_tests_expect() {
         (
             "KSA-MODERATE-2020",
             (KeyUsage(0b101), HashAlgorithm::Sha384),
-            KeyKind::Rsa,
-            SignatureHash::Sha384,
+            CertificateSignature::Rsa(SignatureHash::Sha384),
             26280,
             (range(3072, 8192), range(256, 384)),
             range(3072, 8192),
@@ -102,8 +100,7 @@ fn the_published_set_means_what_its_tests_expect() {
         (
             "KSA-ADVANCED-2020",
             both,
-            KeyKind::Ecdsa,
-            SignatureHash::Sha512,
+            CertificateSignature::Ecdsa(SignatureHash::Sha512),
             43800,
             (None, range(521, 521)),
             range(521, 521),
@@ -112,8 +109,7 @@ fn the_published_set_means_what_its_tests_expect() {
         (
             "FIPS-140-3-128bit",
             (KeyUsage(0b101), HashAlgorithm::Sha256),
-            KeyKind::Rsa,
-            SignatureHash::Sha256,
+            CertificateSignature::Rsa(SignatureHash::Sha256),
             8760,
             (range(3072, 8192), range(256, 384)),
             range(3072, 8192),
@@ -122,8 +118,7 @@ fn the_published_set_means_what_its_tests_expect() {
         (
             "FIPS-140-3-192bit",
             (KeyUsage(0b101), HashAlgorithm::Sha384),
-            KeyKind::Ecdsa,
-            SignatureHash::Sha384,
+            CertificateSignature::Ecdsa(SignatureHash::Sha384),
             8760,
             (range(8192, 15380), range(384, 521)),
             range(384, 521),
@@ -132,8 +127,7 @@ fn the_published_set_means_what_its_tests_expect() {
         (
             "FIPS-140-3-256bit",
             (KeyUsage(0b1), HashAlgorithm::Sha512),
-            KeyKind::Ecdsa,
-            SignatureHash::Sha512,
+            CertificateSignature::Ecdsa(SignatureHash::Sha512),
             4380,
             (range(15380, 15380), range(521, 521)),
             range(521, 521),
@@ -145,13 +139,13 @@ fn the_published_set_means_what_its_tests_expect() {
         let want = encrypt.map(|(algorithm, tag_len)| EncryptPolicy { algorithm, is_nonce_callers: true, tag_len });
         assert_eq!(profile.encrypt, want, "{name}");
         let policy = profile.certificate.as_ref().unwrap();
-        let issuers = match kind {
-            KeyKind::Rsa => KeyConstraints { rsa: issuer, ecdsa: None },
-            KeyKind::Ecdsa => KeyConstraints { rsa: None, ecdsa: issuer },
+        let issuers = match signed.kind() {
+            KeyKind::Rsa => KeyConstraints { rsa: issuer, ..KeyConstraints::default() },
+            _ => KeyConstraints { ecdsa: issuer, ..KeyConstraints::default() },
         };
-        assert_eq!((policy.key_kind, policy.hash), (kind, signed), "{name}");
+        assert_eq!(policy.signature, signed, "{name}");
         assert_eq!((policy.not_before.ns, policy.not_after.ns), (-H, hours * H), "{name}");
-        assert_eq!(policy.subject, KeyConstraints { rsa: subject.0, ecdsa: subject.1 }, "{name}");
+        assert_eq!(policy.subject, KeyConstraints { rsa: subject.0, ecdsa: subject.1, ml_dsa: None }, "{name}");
         assert_eq!((policy.issuer, policy.key_usage), (issuers, usage), "{name}");
         assert_eq!(
             (policy.purposes.as_slice(), policy.is_ca, policy.path_length),
@@ -226,7 +220,7 @@ line 3: profile \"One\": Settings.CryptoLibrary: unknown cryptographic library: 
 line 6: profile \"One\": API.HashData: unknown key \"HashAlgo\"; did you mean HashAlg?
 line 7: profile \"One\": API.HashData.HashAlg: unsupported algorithm: md5, available values: [sha-256, sha-384, sha-512, \
 sha-512/256, sha3-256, sha3-384, sha3-512, shake-128, shake-256]
-line 9: profile \"One\": API.SignCertificate.SignAlg: unsupported algorithm: dsa, available values: [rsa, ecdsa]
+line 9: profile \"One\": API.SignCertificate.SignAlg: unsupported algorithm: dsa, available values: [rsa, ecdsa, ml-dsa-44, ml-dsa-65, ml-dsa-87]
 line 9: profile \"One\": API.SignCertificate.HashAlg: required; one of sha-256, sha-384, sha-512
 line 9: profile \"One\": API.SignCertificate.Validity: required
 line 10: profile \"One\": API.SignCertificate.KeyUsage: unknown name: digitalsignature, available values: [digitalSignature, \

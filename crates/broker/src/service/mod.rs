@@ -13,7 +13,7 @@ use tracing::Instrument;
 use crate::audit::{Audit, Entry};
 use crate::call::{Call, Trace, finish_span};
 use crate::callers::{Callers, Peer};
-use crate::keys::{Key, Store};
+use crate::keys::{Algorithm, Key, Store};
 use crate::profile::policy::{Deprecation, Profile};
 use crate::profile::{Live, LiveFile, Profiles};
 use crate::{Code, Refusal, Result};
@@ -41,6 +41,8 @@ pub struct Service {
     pub owner: Callers,
     /// True for the validated module: operations that it does not approve are off.
     pub is_fips: bool,
+    /// Turns of long signatures, with a share for each caller.
+    pub turns: Turns,
 }
 
 impl std::fmt::Debug for Service {
@@ -142,7 +144,8 @@ impl Service {
     /// Runs a call's work if it is allowed, and records it. `shape` is the request's own fault.
     ///
     /// # Errors
-    /// Those of [`Service::grant`] and of the work; 8 if there is no room for the outputs; 13 or 14 of the audit log.
+    /// Those of [`Service::grant`] and of the work; 8 if there is no room for the outputs, or too many long operations
+    /// wait; 13 or 14 of the audit log.
     pub(crate) async fn run<T: Send>(
         &self,
         call: &Call,
@@ -167,6 +170,17 @@ impl Service {
             let intended = self.intend(&call.peer, &query).instrument(span.clone()).await;
             granted = intended.and(granted);
         }
+        let mut turn = None;
+        if let Ok(grant) = &granted
+            && long_us(&query, grant) >= LONG_US
+        {
+            match self.turns.take(&call.peer).instrument(span.clone()).await {
+                Ok(taken) => turn = Some(taken),
+                Err(refusal) => granted = Err(refusal),
+            }
+            // The caller may have given up while it waited.
+            granted = call.check_deadline().and(granted);
+        }
         let outcome = granted.and_then(|grant| {
             let outcome = span.in_scope(|| work(&grant))?;
             if !call.holds(outcome.bytes_out) {
@@ -175,6 +189,7 @@ impl Service {
             self.count_use(&call.peer, &query, &grant, &outcome, call.arrived_ms());
             Ok(Outcome { deprecation: grant.profile.and_then(|profile| profile.deprecation.clone()), ..outcome })
         });
+        drop(turn);
         call.count_bytes_in(query.bytes_in);
         span.record("crypto.input_size", query.bytes_in);
         let written = self.audit(&call.peer, &query, &outcome).instrument(span.clone()).await;
@@ -206,6 +221,9 @@ impl Service {
         // Without a profile, the operation concerns the key itself, which may not exist yet.
         let used = query.key.filter(|_| profile.is_some());
         let key = used.map(|id| self.store()?.get(id)).transpose()?;
+        if let Some(standard) = profile.as_deref().and_then(|profile| profile.standard.as_ref()) {
+            standard.check(query.operation, key.as_ref().map(|key| key.algorithm()))?;
+        }
         if let Some(audit) = &self.audit {
             audit.ready()?;
         }
@@ -247,6 +265,15 @@ impl Service {
         audit.record(&entry).await
     }
 
+    /// Records a call that was rejected without an operation. It stays rejected if the record cannot be written.
+    pub(crate) async fn record_rejection(&self, peer: &Peer, query: &Query<'_>, code: u8) {
+        if let Some(audit) = &self.audit
+            && let Err(refusal) = audit.record(&Entry { code, ..entry(peer, query) }).await
+        {
+            tracing::debug!(%refusal, "a rejected call has no record");
+        }
+    }
+
     /// Records a change before it is made: the change stays even if this process ends before it can record the outcome.
     ///
     /// # Errors
@@ -259,6 +286,17 @@ impl Service {
     /// Current time in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.clock.now_ms()
+    }
+}
+
+/// Approximate duration of an operation's private-key work, in µs.
+fn long_us(query: &Query<'_>, grant: &Grant) -> u64 {
+    let each_us = if query.operation == "VerifyData" { Algorithm::verify_us } else { Algorithm::about_us };
+    match &grant.key {
+        Some(key) => each_us(key.algorithm()) * query.count as u64,
+        // The CA's key is in the request: an RSA key is long, and so is its certificate.
+        None if query.operation == "SignCertificate" => query.bytes_in as u64 / 2,
+        None => 0,
     }
 }
 
@@ -305,6 +343,9 @@ fn check_approved(profile: &Profile, query: &Query<'_>) -> Result<()> {
         )),
     }
 }
+
+mod turns;
+pub use turns::Turns;
 
 #[cfg(test)]
 mod tests;

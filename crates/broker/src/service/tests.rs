@@ -36,6 +36,7 @@ fn service(is_fips: bool) -> (TempDir, Service) {
         clock: Arc::new(ManualClock::new(1_795_000_000_000)),
         owner: Callers::only(OWNER.uid),
         is_fips,
+        turns: Turns::default(),
     };
     (folder, service)
 }

@@ -36,7 +36,9 @@ pub(super) async fn issue(
             let policy = grant.profile()?.certificate.as_ref();
             let Some(key) = key else { return issue_by(policy, request, 0) };
             let issuer = StoreIssuer::new(key.clone(), request.ca_certificate)?;
-            issue_by(policy, &Request { issuer: Issuer::Key(&issuer), ..*request }, issuer.version())
+            let ca_certificate = issuer.certificate().unwrap_or(request.ca_certificate);
+            let request = Request { issuer: Issuer::Key(&issuer), ca_certificate, ..*request };
+            issue_by(policy, &request, issuer.version())
         })?;
         span.record("crypto.signed_cert_size", outcome.bytes_out);
         Ok(outcome)

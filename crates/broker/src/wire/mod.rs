@@ -35,10 +35,11 @@ use crate::Result;
 use crate::benchmark::Inputs;
 use crate::call::Call;
 use crate::callers::{Peer, Shares};
-use crate::service::{NO_ROOM, Service};
+use crate::service::{NO_ROOM, Query, Service};
 
 pub use self::bounds::Answer;
 pub use self::health::Health;
+pub(crate) use self::v1::{hash_name, signature_name};
 
 /// Keys generated concurrently; others wait for their turn.
 const MAKING_MAX: usize = 2;
@@ -241,6 +242,18 @@ impl Wires {
         &self.health
     }
 
+    /// Writes the audit line of a call that was rejected before its message was read: of its caller, its method and the
+    /// code, for nothing else is known. The health service has no lines.
+    async fn record_unread(&self, call: &Call, status: &Status) {
+        let method = call.method;
+        if call.has_begun() || method.service == "grpc.health.v1.Health" {
+            return;
+        }
+        let query = Query { operation: method.name, wire: method.service, ..Query::default() };
+        let code = u8::try_from(i32::from(status.code())).unwrap_or(u8::MAX);
+        self.service.record_rejection(&call.peer, &query, code).await;
+    }
+
     /// Answers a request, and ends its call.
     ///
     /// # Errors
@@ -257,8 +270,8 @@ impl Wires {
         let share = self.memory.take(&peer, CALL_LEN).ok();
         let call = Arc::new(Call::new(method, peer, request.headers(), share, self.service.now_ms()));
         let request = request.map(|body| RequestBody::new(body, call.clone()));
-        let answered = call.clone();
-        let answering = survive(async move { readable(self.route(&answered, request).await, &answered) });
+        let (wires, answered) = (self.clone(), call.clone());
+        let answering = survive(async move { readable(wires.route(&answered, request).await, &answered) });
         let answer = match call.deadline {
             _ if !call.has_room() => Status::resource_exhausted(NO_ROOM).into_http(),
             None => answering.await,
@@ -267,7 +280,11 @@ impl Wires {
                 answer.unwrap_or_else(|_| Status::deadline_exceeded("the deadline has passed").into_http())
             }
         };
-        match Status::from_header_map(answer.headers()) {
+        let status = Status::from_header_map(answer.headers());
+        if let Some(status) = &status {
+            self.record_unread(&call, status).await;
+        }
+        match status {
             Some(status) => call.end(status.code(), status.message()),
             // The headers of a successful answer have no status; the end of a stream is not awaited.
             None => call.end(Code::Ok, ""),

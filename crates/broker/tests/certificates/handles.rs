@@ -2,7 +2,7 @@
 
 use sealway_awslc::{Hash, PrivateKey, Scheme};
 use sealway_broker::certificate::{Issuer, IssuerKey, issue};
-use sealway_broker::profile::policy::{KeyKind, SignatureHash};
+use sealway_broker::profile::policy::{CertificateSignature, KeyKind, SignatureHash};
 use sealway_broker::{Code, Refusal};
 
 use crate::ground::{RequestParts, policy, read};
@@ -34,8 +34,8 @@ impl IssuerKey for Handle {
         self.key.public_spki().unwrap()
     }
 
-    fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>, Refusal> {
-        assert_eq!(hash, SignatureHash::Sha512, "the profile's digest");
+    fn sign(&self, signature: CertificateSignature, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+        assert_eq!(signature, CertificateSignature::Ecdsa(SignatureHash::Sha512), "the profile's digest");
         if !self.is_enabled {
             return Err(Refusal::new(Code::FailedPrecondition, "key is disabled"));
         }

@@ -10,13 +10,13 @@ use crate::ground::{CAS, NOW, RequestParts, data, policy, read};
 use crate::matrix;
 
 /// Path of a tool that scripts/setup-tests.sh installs in the repository's `.venv`.
-fn tool(name: &str) -> PathBuf {
+pub(crate) fn tool(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin").join(name);
     assert!(path.exists(), "{} is missing: run scripts/setup-tests.sh", path.display());
     path
 }
 
-fn output(command: &mut Command, input: &str) -> String {
+pub(crate) fn output(command: &mut Command, input: &str) -> String {
     let program = command.get_program().to_owned();
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.unwrap_or_else(|err| panic!("{program:?}: {err}: run scripts/setup-tests.sh"));
@@ -73,6 +73,11 @@ fn certificates() -> Vec<Certificate> {
     // Bits of keyCertSign and cRLSign.
     authority.key_usage.0 = 0b110_0000;
     authority.purposes.clear();
+    #[cfg(not(feature = "fips"))]
+    for (ca, csr, pem) in crate::ml_dsa::certificates() {
+        let (profile, name) = ("ML-DSA", format!("ML-DSA {ca} {csr}"));
+        certificates.push(Certificate { profile, ca: "of its own", name, pem });
+    }
     for (name, policy) in [("everything", copying), ("authority", authority)] {
         let pem = asked.issue(&policy).unwrap().pem();
         certificates.push(Certificate { profile: "Default", ca: "p384", name: name.to_owned(), pem });

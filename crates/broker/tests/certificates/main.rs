@@ -9,5 +9,7 @@ mod ground;
 mod handles;
 mod linters;
 mod matrix;
+#[cfg(not(feature = "fips"))]
+mod ml_dsa;
 mod oldest;
 mod refusals;

@@ -62,7 +62,7 @@ const REQUESTS: [Facts; 27] = [
 ];
 
 fn name(kind: KeyKind) -> &'static str {
-    if kind == Rsa { "rsa" } else { "ecdsa" }
+    kind.name()
 }
 
 /// Expected error of a cell by spec/broker.md; `None` if it is issued.

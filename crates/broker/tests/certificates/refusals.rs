@@ -2,7 +2,7 @@
 
 use sealway_broker::Code;
 use sealway_broker::certificate::{Bound, Flavour, refuse};
-use sealway_broker::profile::policy::{KeyKind, SizeRange};
+use sealway_broker::profile::policy::{CertificateSignature, SignatureHash, SizeRange};
 
 use crate::ground::{NOW, RequestParts, hours, policy, read};
 
@@ -104,7 +104,7 @@ fn the_key_must_be_that_of_the_ca_certificate_and_of_the_profiles_kind() {
         "error while signing data: x509: provided PrivateKey doesn't match parent's PublicKey"
     );
     let mut other = policy("Default");
-    other.key_kind = KeyKind::Rsa;
+    other.signature = CertificateSignature::Rsa(SignatureHash::Sha256);
     assert_eq!(
         asked.refused(&other),
         "error while signing data: x509: requested SignatureAlgorithm does not match private key type"

@@ -8,5 +8,7 @@ mod issuer;
 mod operations;
 mod post_quantum;
 mod published;
+#[cfg(not(feature = "fips"))]
+mod standards;
 mod store;
 mod unwrap;

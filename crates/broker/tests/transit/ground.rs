@@ -12,7 +12,7 @@ use sealway_broker::audit::Audit;
 use sealway_broker::callers::Callers;
 use sealway_broker::keys::{Kek, Store};
 use sealway_broker::profile::{Leniency, Live, LiveFile};
-use sealway_broker::service::Service;
+use sealway_broker::service::{Service, Turns};
 use sealway_broker::wire::transit::{self, Tokens, Transit};
 use sealway_broker::wire::{Options, Wires};
 use sealway_runtime::clock::SystemClock;
@@ -83,6 +83,7 @@ impl Ground {
             clock: Arc::new(SystemClock),
             owner: Callers::only(1),
             is_fips: false,
+            turns: Turns::default(),
         };
         let options = Options { has_earlier_wires: true, dev: None, calls_memory: Options::CALLS_MEMORY };
         let wires = Arc::new(Wires::new(Arc::new(service), options));

@@ -472,7 +472,7 @@ pub struct ImportRequest {
     pub key_id: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub algorithm: ::prost::alloc::string::String,
-    /// PKCS#8 DER or PEM for asymmetric keys, raw bytes for secret ones.
+    /// PKCS#8 DER or PEM for asymmetric keys, raw bytes for secret ones. PEM of a CA's key may have its certificate behind it.
     #[prost(bytes = "vec", tag = "3")]
     pub material: ::prost::alloc::vec::Vec<u8>,
 }

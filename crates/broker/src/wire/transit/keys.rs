@@ -149,6 +149,7 @@ pub(super) async fn configure(request: &Request<'_>, mut fields: Fields) -> Resu
     const OPERATION: &str = "ConfigureKey";
     let plan = (|| {
         let change = RuleChange {
+            becomes_issuer: false,
             min_decryption: fields.number("min_decryption_version")?,
             min_encryption: fields.number("min_encryption_version")?,
             is_deletion_allowed: fields.switch("deletion_allowed")?,

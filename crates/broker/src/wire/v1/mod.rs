@@ -117,7 +117,7 @@ pub(super) async fn sign_certificate(
     let shape = bounds::profile(&request.profile)
         .and_then(|()| bounds::required("csr", request.csr.len(), bounds::PEM_MAX))
         .and_then(|()| bounds::required("ca_key_ref", request.ca_key_ref.len(), KEY_ID_LEN_MAX))
-        .and_then(|()| bounds::required("ca_certificate", request.ca_certificate.len(), bounds::PEM_MAX))
+        .and_then(|()| bounds::at_most("ca_certificate", request.ca_certificate.len(), bounds::PEM_MAX))
         .and_then(|()| bounds::subject(request.subject.as_deref()))
         .and_then(|()| bounds::crl_points("crl_distribution_points", &request.crl_distribution_points))
         .and_then(|()| not_before.as_ref().and(not_after.as_ref()).map(|_| ()).map_err(Refusal::clone));
@@ -217,7 +217,7 @@ pub(super) async fn information(wires: &Wires, call: &Call, _: InformationReques
 }
 
 /// Name of a digest in descriptors.
-pub(super) fn hash_name(hash: SignatureHash) -> &'static str {
+pub(crate) fn hash_name(hash: SignatureHash) -> &'static str {
     match hash {
         SignatureHash::Sha256 => "sha-256",
         SignatureHash::Sha384 => "sha-384",
@@ -226,7 +226,7 @@ pub(super) fn hash_name(hash: SignatureHash) -> &'static str {
 }
 
 /// Name of a signature algorithm, such as `ecdsa-p384-sha-384`.
-pub(super) fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
+pub(crate) fn signature_name(algorithm: Option<SignAlgorithm>) -> String {
     let hash = hash_name;
     let curve = |curve| match curve {
         Curve::P256 => "p256",
