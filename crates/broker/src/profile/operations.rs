@@ -130,9 +130,16 @@ enum Mode {
     PostQuantum,
 }
 
-/// Resolves `API.SignData`, and the allowed sizes of its keys.
-pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorithm, Option<SizeRange>)> {
-    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints"];
+/// Policy of `API.SignData` in a profile.
+pub(super) struct SignPolicy {
+    pub(super) algorithm: SignAlgorithm,
+    pub(super) key_size: Option<SizeRange>,
+    pub(super) has_digests: bool,
+}
+
+/// Resolves `API.SignData`; `None` if it is absent or wrong, which `notes` then says.
+pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<SignPolicy> {
+    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints", "Prehashed"];
     let section = present(api, "SignData", &known, notes)?;
     let families = [
         ("rsa", Family::Rsa),
@@ -154,13 +161,14 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
         notes.problem(mode.line, section.path_of("SigningMode"), "does not fit SignAlg");
     }
     let is_der = format(family, &section, notes);
+    let has_digests = section.truth("Prehashed", notes).is_some_and(|is_on| is_on.value);
     let size = sizes.map(|sizes| match family {
         Family::Rsa | Family::RsaPss => sizes.rsa.unwrap_or(constraints::NONE),
         Family::Ecdsa => sizes.ecdsa.unwrap_or(constraints::NONE),
         Family::Ed25519 | Family::MlDsa(_) => SizeRange { min: 0, max: u32::MAX },
     });
     if family.is_fixed() {
-        for key in ["HashAlg", "Curve", "KeyConstraints"] {
+        for key in ["HashAlg", "Curve", "KeyConstraints", "Prehashed"] {
             if let Some(node) = section.get(key) {
                 notes.problem(node.line, section.path_of(key), "this SignAlg has none");
             }
@@ -176,7 +184,7 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
             if is_der { SignAlgorithm::EcdsaDer(curve?, hash?) } else { SignAlgorithm::EcdsaRaw(curve?, hash?) }
         }
     };
-    Some((algorithm, size.filter(|_| !family.is_fixed())))
+    Some(SignPolicy { algorithm, key_size: size.filter(|_| !family.is_fixed()), has_digests })
 }
 
 pub(super) fn signature_hash(section: &Section<'_>, notes: &mut Notes) -> Option<SignatureHash> {

@@ -22,6 +22,8 @@ pub struct Profile {
     pub sign: Option<SignAlgorithm>,
     /// `API.SignData.KeyConstraints` for the key kind of `sign`: other sizes are rejected. `None` if the file has none.
     pub sign_key_size: Option<SizeRange>,
+    /// True if `API.SignData.Prehashed` lets callers sign and verify digests, which hide their messages.
+    pub sign_digests: bool,
     /// MAC algorithm of `API.Mac`, also for verification; `None`: the operations are off.
     pub mac: Option<MacAlgorithm>,
     /// Derivation algorithm of `API.Derive`; `None`: the operation is off.
@@ -81,6 +83,17 @@ pub enum SignatureHash {
     Sha384,
     /// SHA-512, a digest of 64 bytes
     Sha512,
+}
+
+impl SignatureHash {
+    /// Returns the length of its digests, in bytes.
+    pub const fn len(self) -> usize {
+        match self {
+            SignatureHash::Sha256 => 32,
+            SignatureHash::Sha384 => 48,
+            SignatureHash::Sha512 => 64,
+        }
+    }
 }
 
 /// Kinds of keys in certificates, of subjects and issuers.
