@@ -15,7 +15,7 @@ const PROFILES: &str = "
 - {Name: EC, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ecdsa, HashAlg: sha-256, Curve: P-256, Prehashed: true}, HashData: {HashAlg: sha-256}, Random: true}}
 - {Name: EC384, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ecdsa, HashAlg: sha-384, Curve: P-384, SignatureFormat: RAW}}}
 - {Name: RSA, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: rsa, HashAlg: sha-256, Prehashed: true}, HashData: {HashAlg: sha-256}, Random: true}}
-- {Name: RSA512, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: rsa, HashAlg: sha-512}}}
+- {Name: RSA512, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: rsa, HashAlg: sha-512}, HashData: {HashAlg: sha-512}, Random: true}}
 - {Name: PSS, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: rsa-pss, HashAlg: sha-256, Prehashed: true}}}
 - {Name: Ed, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ed25519}}}
 - {Name: Unwrap, Settings: {CryptoLibrary: native}, API: {Unwrap: {UnwrapAlg: rsa-oaep-256}}}
