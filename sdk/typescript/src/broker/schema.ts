@@ -124,13 +124,13 @@ type ValueOf<K, D extends "in" | "out"> = K extends `${infer T}*`
       : Scalar<K>;
 
 /** Fields that have a meaning where they are left out. */
-type Left = "aad" | "nonce" | "keyVersion" | "version" | "count" | "after" | "limit" | "salt" | "info";
+type Left = "aad" | "nonce" | "keyVersion" | "version" | "count" | "after" | "limit" | "salt" | "info" | "prehashed";
 type IsOptional<F> =
   KindOf<F> extends `${string}?` | `${string}|${string}`
     ? true
     : NameOf<F> extends Left | "crlDistributionPoints"
       ? true
-      : F extends "material bytes 2"
+      : F extends "material bytes 2" | "profile string 3"
         ? true
         : false;
 
