@@ -10,6 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::process::is_privileged;
+
 /// Environment variable that names the file.
 pub(crate) const VARIABLE: &str = "SEALWAY_PKCS11_CONF";
 /// File that is read without the variable.
@@ -101,7 +103,8 @@ pub(crate) struct SlotConfig {
 /// # Errors
 /// The first defect of the file, or of a file of certificates that it names.
 pub(crate) fn read() -> Result<Config, ConfigError> {
-    let path = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+    // A setuid program must not use the broker that its caller names.
+    let path = std::env::var_os(VARIABLE).filter(|path| !path.is_empty() && !is_privileged());
     let path = path.map_or_else(|| PathBuf::from(DEFAULT_PATH), PathBuf::from);
     let text = text_of(&path).map_err(|text| ConfigError { file: path.clone(), line: 0, text })?;
     parse(&path, &text)
@@ -109,11 +112,12 @@ pub(crate) fn read() -> Result<Config, ConfigError> {
 
 fn text_of(path: &Path) -> Result<String, String> {
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|err| format!("cannot be read: {err}"))?;
-    let metadata = file.metadata().map_err(|err| format!("cannot be read: {err}"))?;
+    // Looked at first: to open a pipe would wait for its writer.
+    let metadata = std::fs::metadata(path).map_err(|err| format!("cannot be read: {err}"))?;
     if !metadata.is_file() {
         return Err("is not a plain file".into());
     }
+    let file = std::fs::File::open(path).map_err(|err| format!("cannot be read: {err}"))?;
     let len = file.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(|err| format!("cannot be read: {err}"))?;
     if len as u64 > FILE_LEN_MAX {
         return Err(format!("is longer than {FILE_LEN_MAX} bytes"));

@@ -4,8 +4,8 @@
 //! A slot is a profile of the configuration. Its objects are the keys that the caller may use under that profile, and
 //! certificates from PEM files. No private key is in this process: each operation is a call of the broker.
 //!
-//! This crate has unsafe code (docs/adr/0032-a-pkcs11-module-over-the-socket.md), in [`abi`], [`pointer`] and [`signal`]
-//! alone. It follows these rules:
+//! This crate has unsafe code (docs/adr/0032-a-pkcs11-module-over-the-socket.md): in `abi`, `pointer`, `process`, `signal`,
+//! and the check of a parameter in `mechanism`. It follows these rules:
 //!
 //! * Every pointer of the caller is checked for NULL and alignment before its use, and is not kept after the call.
 //! * No panic crosses the interface: it becomes `CKR_GENERAL_ERROR`.
@@ -24,6 +24,7 @@ mod module;
 mod object;
 mod operation;
 mod pointer;
+mod process;
 mod session;
 mod signal;
 mod token;

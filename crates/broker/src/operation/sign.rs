@@ -165,7 +165,7 @@ fn check_digests<'a>(
         );
         return Err(Refusal::new(Code::FailedPrecondition, text));
     }
-    let wanted = hash.len();
+    let wanted = hash.digest_len();
     for digest in digests {
         if digest.len() != wanted {
             let text = format!("prehashed: the profile's digest has {wanted} bytes, got {}", digest.len());

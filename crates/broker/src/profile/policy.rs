@@ -87,7 +87,7 @@ pub enum SignatureHash {
 
 impl SignatureHash {
     /// Returns the length of its digests, in bytes.
-    pub const fn len(self) -> usize {
+    pub const fn digest_len(self) -> usize {
         match self {
             SignatureHash::Sha256 => 32,
             SignatureHash::Sha384 => 48,

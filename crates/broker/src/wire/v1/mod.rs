@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use super::{Wires, bounds, certificate};
 use crate::call::Call;
 use crate::certificate::{Bound, Flavour, Issuer, Request};
-use crate::keys::{Algorithm, KEY_ID_LEN_MAX, Key};
+use crate::keys::{Algorithm, KEY_ID_LEN_MAX};
 use crate::module::module;
 use crate::operation::{self, Outputs, SignedInput};
 use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash, UnwrapAlgorithm};
@@ -142,13 +142,14 @@ pub(super) async fn sign_certificate(
 pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse> {
     let inputs = secrets(&mut request.inputs);
     let lens = inputs.iter().map(|input| input.len());
-    let (operation, sign): (_, fn(&Profile, &Key, &[&[u8]]) -> Result<Outputs<Vec<u8>>>) = match request.prehashed {
-        false => ("SignData", operation::sign),
-        true => ("SignDigest", operation::sign_digests),
-    };
+    let operation = if request.prehashed { "SignDigest" } else { "SignData" };
     let query = query(call, operation, &request.profile, Some(&request.key_id), lens);
     let work = |profile: &Profile, grant: &Grant| {
-        let outputs = sign(profile, grant.key()?, &slices(&inputs))?;
+        let (key, inputs) = (grant.key()?, slices(&inputs));
+        let outputs = match request.prehashed {
+            false => operation::sign(profile, key, &inputs),
+            true => operation::sign_digests(profile, key, &inputs),
+        }?;
         Ok(outcome(outputs, Vec::len, signature_name(profile.sign)))
     };
     let (descriptor, signatures) = run(wires, call, query, Ok(()), work).await?;
@@ -170,14 +171,14 @@ pub(super) async fn mac(wires: &Wires, call: &Call, mut request: MacRequest) -> 
 pub(super) async fn verify(wires: &Wires, call: &Call, mut request: VerifyRequest) -> Result<VerifyResponse> {
     let inputs = secrets(request.signed.iter_mut().map(|signed| &mut signed.input));
     let lens = inputs.iter().map(|input| input.len());
-    let (operation, verify): (_, fn(&Profile, &Key, &[SignedInput<'_>]) -> Result<Vec<bool>>) = match request.prehashed
-    {
-        false => ("VerifyData", operation::verify),
-        true => ("VerifyDigest", operation::verify_digests),
-    };
+    let operation = if request.prehashed { "VerifyDigest" } else { "VerifyData" };
     let query = query(call, operation, &request.profile, Some(&request.key_id), lens);
     let work = |profile: &Profile, grant: &Grant| {
-        let valid = verify(profile, grant.key()?, &signed(&inputs, &request.signed))?;
+        let (key, signed) = (grant.key()?, signed(&inputs, &request.signed));
+        let valid = match request.prehashed {
+            false => operation::verify(profile, key, &signed),
+            true => operation::verify_digests(profile, key, &signed),
+        }?;
         let bytes_out = valid.len();
         Ok(Outcome { algorithm: signature_name(profile.sign), ..Outcome::new(valid, bytes_out) })
     };
