@@ -85,6 +85,11 @@ command -v testssl >/dev/null || missing+=(testssl.sh)
 # Networks of their own, with few ports, and a core that is shared: the tests of the load generator.
 command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
 { command -v unshare && command -v taskset; } >/dev/null || missing+=(util-linux)
+# Programs that load the PKCS#11 module: OpenSC, a server of SSH, and OpenSSL's engine.
+command -v pkcs11-tool >/dev/null || missing+=(opensc)
+{ command -v sshd || [[ -x /usr/sbin/sshd ]]; } >/dev/null || missing+=(openssh-server)
+command -v ssh >/dev/null || missing+=(openssh-client)
+compgen -G '/usr/lib/*/engines-3/pkcs11.so' >/dev/null || missing+=(libengine-pkcs11-openssl)
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)
 # The Java SDK is built by it.

@@ -57,6 +57,7 @@ LACKS = {
     "Mac": "Mac", "VerifyMac": "Mac", "Derive": "Derive", "Random": "Random", "Encapsulate": "Encapsulate",
     "Decapsulate": "Encapsulate", "Unwrap": "Unwrap",
 }
+DIGEST = ({"prehashed": True}, 9, "profile: Sign: signs messages, not digests, which hide what is signed; SignData.Prehashed: true allows it")
 BATCH = [([], 3, "got 0"), ([0] * 1025, 3, "got 1025")]
 ALGORITHM = [
     ({"algorithm": ""}, 3, "algorithm: expected one of *"),
@@ -153,8 +154,8 @@ OWN = {
         of_kind(MAC, "aes-256-gcm"),
         ({"profile": "Leaving"}, 9, "profile: Leaving leaves the nonce to the caller, so the broker has none to seal with"),
     ],
-    V1 + "Sign": [of_kind(MAC, "ecdsa-p384")],
-    V1 + "Verify": [of_kind(MAC, "ecdsa-p384"), *SIGNED_VERSIONS],
+    V1 + "Sign": [of_kind(MAC, "ecdsa-p384"), DIGEST],
+    V1 + "Verify": [of_kind(MAC, "ecdsa-p384"), DIGEST, *SIGNED_VERSIONS],
     V1 + "Mac": [of_kind(SEAL, "hmac-sha-256")],
     V1 + "VerifyMac": [of_kind(SEAL, "hmac-sha-256"), *SIGNED_VERSIONS],
     V1 + "Derive": [
@@ -250,8 +251,9 @@ def general(client, path):
     fields = client.request(path).DESCRIPTOR.fields_by_name
     rows = []
     if "profile" in fields:
+        # A list without a profile is that of all keys.
+        rows += [({"profile": ""}, 3, "profile: required")] if name != "List" else []
         rows += [
-            ({"profile": ""}, 3, "profile: required"),
             ({"profile": "p" * 65}, 3, "profile: too large (max 64)"),
             ({"profile": "default"}, 3, UNKNOWN),
         ]

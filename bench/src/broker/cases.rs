@@ -126,7 +126,8 @@ pub(super) fn signing(keys: &[super::ground::SigningKey]) -> Vec<Case> {
     for key in keys {
         let sign = |inputs: usize| {
             let inputs = vec![vec![7; INPUT_LEN]; inputs];
-            let request = v1::SignRequest { profile: key.profile.into(), key_id: key.id.into(), inputs };
+            let request =
+                v1::SignRequest { profile: key.profile.into(), key_id: key.id.into(), inputs, prehashed: false };
             Call::new("/sealway.broker.v1.Broker/Sign", &request)
         };
         let certificate = Call::new(

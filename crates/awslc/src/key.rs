@@ -160,6 +160,16 @@ impl PublicKey {
         // SAFETY: the key is alive during the call.
         unsafe { signature::verify(self.0.0, self.kind(), scheme, message, signature) }
     }
+
+    /// Verifies a signature of a message with this digest, as [`PublicKey::verify`] does of the message itself.
+    ///
+    /// # Errors
+    /// The signature does not verify, the scheme is not of this key's kind, or the digest has not the length of the
+    /// scheme's.
+    pub fn verify_digest(&self, scheme: Scheme, digest: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
+        // SAFETY: the key is alive during the call.
+        unsafe { signature::verify_digest(self.0.0, self.kind(), scheme, digest, signature) }
+    }
 }
 
 impl fmt::Debug for PublicKey {
@@ -243,6 +253,15 @@ impl PrivateKey {
     pub fn sign(&self, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
         // SAFETY: the key is alive during the call.
         unsafe { signature::sign(self.0.0, self.kind(), scheme, message) }
+    }
+
+    /// Signs a message of which the caller has the digest alone. The signature is as that of [`PrivateKey::sign`].
+    ///
+    /// # Errors
+    /// As [`PrivateKey::sign`]; or the digest has not the length of the scheme's.
+    pub fn sign_digest(&self, scheme: Scheme, digest: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        // SAFETY: the key is alive during the call.
+        unsafe { signature::sign_digest(self.0.0, self.kind(), scheme, digest) }
     }
 }
 

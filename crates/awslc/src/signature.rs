@@ -23,6 +23,16 @@ pub enum Hash {
 }
 
 impl Hash {
+    /// Returns the length of its digests, in bytes.
+    fn len(self) -> usize {
+        match self {
+            Hash::Sha1 => 20,
+            Hash::Sha256 => 32,
+            Hash::Sha384 => 48,
+            Hash::Sha512 => 64,
+        }
+    }
+
     fn digest(self) -> *const sys::EVP_MD {
         // SAFETY: none takes an argument; what they return is static.
         unsafe {
@@ -151,5 +161,101 @@ pub(crate) unsafe fn verify(
     // SAFETY: the library reads `signature.len()` bytes of `signature` and `message.len()` bytes of `message`.
     yes(unsafe {
         sys::EVP_DigestVerify(context.pointer(), signature.as_ptr(), signature.len(), message.as_ptr(), message.len())
+    })
+}
+
+/// A context of the library for one operation with one key, freed with its owner.
+struct KeyContext(NonNull<sys::EVP_PKEY_CTX>);
+
+impl KeyContext {
+    /// Creates a context for a key.
+    ///
+    /// # Safety
+    /// `key` is alive; the context takes a reference of its own.
+    unsafe fn new(key: NonNull<sys::EVP_PKEY>) -> Result<KeyContext, CryptoError> {
+        // SAFETY: the caller's promise; NULL is "no engine".
+        let made = unsafe { sys::EVP_PKEY_CTX_new(key.as_ptr(), null_mut()) };
+        NonNull::new(made).map(KeyContext).ok_or(CryptoError)
+    }
+
+    /// Sets the padding and the digest of the scheme.
+    ///
+    /// # Safety
+    /// The context is initialised for signing or verifying, with a key of the scheme's kind.
+    unsafe fn set(&self, scheme: Scheme) -> Result<(), CryptoError> {
+        // SAFETY: the caller's promise.
+        unsafe { scheme.pad(self.0.as_ptr()) }?;
+        // SAFETY: as above; the digest is static.
+        yes(unsafe { sys::EVP_PKEY_CTX_set_signature_md(self.0.as_ptr(), scheme.hash().digest()) })
+    }
+}
+
+impl Drop for KeyContext {
+    fn drop(&mut self) {
+        // SAFETY: this value owns the context, and is not used again.
+        unsafe { sys::EVP_PKEY_CTX_free(self.0.as_ptr()) }
+    }
+}
+
+/// Signs a digest; see [`crate::PrivateKey::sign_digest`].
+///
+/// # Safety
+/// `key` is alive during the call, of this kind, and has a private half.
+pub(crate) unsafe fn sign_digest(
+    key: NonNull<sys::EVP_PKEY>,
+    kind: Kind,
+    scheme: Scheme,
+    digest: &[u8],
+) -> Result<Vec<u8>, CryptoError> {
+    if !scheme.fits(kind) || scheme.hash() == Hash::Sha1 || digest.len() != scheme.hash().len() {
+        return Err(CryptoError);
+    }
+    let _queue = QueueGuard;
+    // SAFETY: the key is alive.
+    let context = unsafe { KeyContext::new(key) }?;
+    // SAFETY: the context is alive.
+    yes(unsafe { sys::EVP_PKEY_sign_init(context.0.as_ptr()) })?;
+    // SAFETY: initialised above for signing with this key, whose kind fits the scheme.
+    unsafe { context.set(scheme) }?;
+    // SAFETY: the key is alive; of a signing key it is the most bytes that a signature of its has.
+    let most = usize::try_from(unsafe { sys::EVP_PKEY_size(key.as_ptr()) }).map_err(|_| CryptoError)?;
+    let mut signature = vec![0; most];
+    let mut len = signature.len();
+    // SAFETY: the library reads `digest.len()` bytes of `digest`, writes at most `len` bytes, the length of `signature`, and
+    // sets `len` to what it wrote.
+    yes(unsafe {
+        sys::EVP_PKEY_sign(context.0.as_ptr(), signature.as_mut_ptr(), &mut len, digest.as_ptr(), digest.len())
+    })?;
+    if len > most {
+        return Err(CryptoError);
+    }
+    signature.truncate(len);
+    Ok(signature)
+}
+
+/// Verifies a signature of a digest; see [`crate::PublicKey::verify_digest`].
+///
+/// # Safety
+/// `key` is alive during the call, and of this kind.
+pub(crate) unsafe fn verify_digest(
+    key: NonNull<sys::EVP_PKEY>,
+    kind: Kind,
+    scheme: Scheme,
+    digest: &[u8],
+    signature: &[u8],
+) -> Result<(), CryptoError> {
+    if !scheme.fits(kind) || digest.len() != scheme.hash().len() || signature.len() > crate::DER_MAX {
+        return Err(CryptoError);
+    }
+    let _queue = QueueGuard;
+    // SAFETY: the key is alive.
+    let context = unsafe { KeyContext::new(key) }?;
+    // SAFETY: the context is alive.
+    yes(unsafe { sys::EVP_PKEY_verify_init(context.0.as_ptr()) })?;
+    // SAFETY: initialised above for verifying with this key, whose kind fits the scheme.
+    unsafe { context.set(scheme) }?;
+    // SAFETY: the library reads `signature.len()` bytes of `signature` and `digest.len()` bytes of `digest`.
+    yes(unsafe {
+        sys::EVP_PKEY_verify(context.0.as_ptr(), signature.as_ptr(), signature.len(), digest.as_ptr(), digest.len())
     })
 }

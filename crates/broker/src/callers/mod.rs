@@ -21,7 +21,7 @@ use crate::profile::tree::Node;
 use crate::{Code, Refusal, Result};
 
 /// All operations, by the names of policies, audit lines and descriptors.
-pub const OPERATIONS: [&str; 26] = [
+pub const OPERATIONS: [&str; 28] = [
     "HashData",
     "SignCertificate",
     "EncryptData",
@@ -29,6 +29,8 @@ pub const OPERATIONS: [&str; 26] = [
     "Rewrap",
     "SignData",
     "VerifyData",
+    "SignDigest",
+    "VerifyDigest",
     "Mac",
     "VerifyMac",
     "Derive",

@@ -22,7 +22,7 @@ pub use encrypt::{Cipher, NONCE_LEN, Plain, SealedMessage, TAG_LEN, Tag, data_ke
 pub use kem::{Encapsulation, Recipient, decapsulate, encapsulate};
 pub use mac::{mac, verify_mac};
 pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
-pub use sign::{SignedInput, sign, verify, verify_one};
+pub use sign::{SignedInput, may_sign, sign, sign_digests, verify, verify_digests, verify_one};
 pub use unwrap::{EncryptedKey, unwrap};
 
 /// Most inputs of a batch.

@@ -10,7 +10,7 @@ use super::{Outputs, candidates, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key};
 #[cfg(not(feature = "fips"))]
 use crate::profile::policy::MlDsaAlgorithm;
-use crate::profile::policy::{Curve, Profile, SignAlgorithm};
+use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
 use crate::{Code, Refusal, Result};
 
 mod fixed;
@@ -20,7 +20,7 @@ mod published;
 /// An input with its signature, or with a MAC's tag as the signature.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedInput<'a> {
-    /// Input that was signed, not its digest.
+    /// Input that was signed; its digest only for [`verify_digests`].
     pub input: &'a [u8],
     /// Signature or tag of the input.
     pub signature: &'a [u8],
@@ -42,7 +42,28 @@ impl SignedInput<'_> {
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, the key is disabled or that of a CA,
 /// or this build has not the algorithm.
 pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec<u8>>> {
+    sign_inputs(profile, check(profile, key)?, Content::Message, key, inputs)
+}
+
+/// Signs a batch of digests by the profile's `HashAlg`, with the key's current version. A digest hides its message, so
+/// that the profile has to allow it.
+///
+/// # Errors
+/// Those of [`sign`]; [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): the profile does not say
+/// `Prehashed`; [`Code::InvalidArgument`](crate::Code::InvalidArgument): a digest of another length.
+pub fn sign_digests(profile: &Profile, key: &Key, digests: &[&[u8]]) -> Result<Outputs<Vec<u8>>> {
     let algorithm = check(profile, key)?;
+    check_digests(profile, algorithm, digests.iter().copied())?;
+    sign_inputs(profile, algorithm, Content::Digest, key, digests)
+}
+
+fn sign_inputs(
+    profile: &Profile,
+    algorithm: SignAlgorithm,
+    content: Content,
+    key: &Key,
+    inputs: &[&[u8]],
+) -> Result<Outputs<Vec<u8>>> {
     if key.rules().is_issuer && !profile.signs_with_ca_keys {
         let text =
             "key_id: the key of a CA, which signs certificates alone; API.SignData.CAKeys of a profile allows more";
@@ -51,7 +72,8 @@ pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Ve
     check_batch("inputs", inputs.iter().map(|input| input.len()))?;
     let version = key.current()?;
     let form = key.form(version)?;
-    let signatures = inputs.iter().map(|input| sign_one(algorithm, form, input).ok_or_else(|| failed("SignData")));
+    let signatures =
+        inputs.iter().map(|input| sign_one(algorithm, content, form, input).ok_or_else(|| failed("SignData")));
     Ok(outputs_of(version, signatures.collect::<Result<_>>()?))
 }
 
@@ -60,12 +82,30 @@ pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Ve
 /// # Errors
 /// Those of [`sign`]; the batch fails as a whole if one version does not exist or is disabled.
 pub fn verify(profile: &Profile, key: &Key, signed: &[SignedInput<'_>]) -> Result<Vec<bool>> {
+    verify_inputs(check(profile, key)?, Content::Message, key, signed)
+}
+
+/// Verifies signatures of digests, as [`verify`] does of messages.
+///
+/// # Errors
+/// Those of [`verify`] and of [`sign_digests`].
+pub fn verify_digests(profile: &Profile, key: &Key, signed: &[SignedInput<'_>]) -> Result<Vec<bool>> {
     let algorithm = check(profile, key)?;
+    check_digests(profile, algorithm, signed.iter().map(|one| one.input))?;
+    verify_inputs(algorithm, Content::Digest, key, signed)
+}
+
+fn verify_inputs(
+    algorithm: SignAlgorithm,
+    content: Content,
+    key: &Key,
+    signed: &[SignedInput<'_>],
+) -> Result<Vec<bool>> {
     check_batch("signed", signed.iter().map(SignedInput::len))?;
     let verify = |one: &SignedInput<'_>| {
         let form = key.form(key.version(one.key_version)?)?;
         let public = public(form).ok_or_else(|| failed("VerifyData"))?;
-        Ok(is_signed(algorithm, public, one.input, one.signature))
+        Ok(is_signed_as(algorithm, content, public, one.input, one.signature))
     };
     signed.iter().map(verify).collect()
 }
@@ -84,6 +124,11 @@ pub fn verify_one(profile: &Profile, key: &Key, input: &[u8], signature: &[u8]) 
         }
     }
     Ok(false)
+}
+
+/// True if a key is of the kind and size that the profile's `SignData` demands.
+pub fn may_sign(profile: &Profile, key: &Key) -> bool {
+    check(profile, key).is_ok()
 }
 
 fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm> {
@@ -108,15 +153,54 @@ fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm> {
     Ok(algorithm)
 }
 
-fn sign_one(algorithm: SignAlgorithm, form: &Form, input: &[u8]) -> Option<Vec<u8>> {
+/// Content of an input to sign.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// A message, of which the broker computes the digest.
+    Message,
+    /// A digest of the length that [`check_digests`] demands.
+    Digest,
+}
+
+/// Checks that the profile allows digests, and that these are of its `HashAlg`.
+fn check_digests<'a>(
+    profile: &Profile,
+    algorithm: SignAlgorithm,
+    digests: impl Iterator<Item = &'a [u8]>,
+) -> Result<()> {
+    let hash = hash_of(algorithm).ok_or_else(|| Refusal::invalid("prehashed: this SignAlg signs no digests"))?;
+    if !profile.sign_digests {
+        let text = format!(
+            "profile: {}: signs messages, not digests, which hide what is signed; SignData.Prehashed: true allows it",
+            profile.name
+        );
+        return Err(Refusal::new(Code::FailedPrecondition, text));
+    }
+    let wanted = hash.digest_len();
+    for digest in digests {
+        if digest.len() != wanted {
+            let text = format!("prehashed: the profile's digest has {wanted} bytes, got {}", digest.len());
+            return Err(Refusal::invalid(text));
+        }
+    }
+    Ok(())
+}
+
+fn sign_one(algorithm: SignAlgorithm, content: Content, form: &Form, input: &[u8]) -> Option<Vec<u8>> {
     match form {
         Form::Pair(secret, _) => {
-            let signature = secret.sign(scheme(algorithm)?, input).ok()?;
+            let scheme = scheme(algorithm)?;
+            let signature = match content {
+                Content::Message => secret.sign(scheme, input),
+                Content::Digest => secret.sign_digest(scheme, input),
+            };
+            let signature = signature.ok()?;
             match algorithm {
                 SignAlgorithm::EcdsaRaw(curve, _) => fixed::from_der(&signature, field_len(curve)),
                 _ => Some(signature),
             }
         }
+        _ if content == Content::Digest => None,
         Form::Ed25519(pair) => pair.try_sign(input).ok().map(|signature| signature.as_ref().to_vec()),
         #[cfg(not(feature = "fips"))]
         Form::MlDsa(pair) => crate::keys::ml_dsa_signed(pair, input),
@@ -144,21 +228,48 @@ fn public(form: &Form) -> Option<Public<'_>> {
 }
 
 fn is_signed(algorithm: SignAlgorithm, public: Public<'_>, input: &[u8], signature: &[u8]) -> bool {
+    is_signed_as(algorithm, Content::Message, public, input, signature)
+}
+
+fn is_signed_as(
+    algorithm: SignAlgorithm,
+    content: Content,
+    public: Public<'_>,
+    input: &[u8],
+    signature: &[u8],
+) -> bool {
     match public {
         Public::Pair(public) => {
             let Some(scheme) = scheme(algorithm) else { return false };
+            let verifies = |signature: &[u8]| match content {
+                Content::Message => public.verify(scheme, input, signature).is_ok(),
+                Content::Digest => public.verify_digest(scheme, input, signature).is_ok(),
+            };
             match algorithm {
-                SignAlgorithm::EcdsaRaw(curve, _) => fixed::to_der(signature, field_len(curve))
-                    .is_some_and(|der| public.verify(scheme, input, &der).is_ok()),
-                _ => public.verify(scheme, input, signature).is_ok(),
+                SignAlgorithm::EcdsaRaw(curve, _) => {
+                    fixed::to_der(signature, field_len(curve)).is_some_and(|der| verifies(&der))
+                }
+                _ => verifies(signature),
             }
         }
+        _ if content == Content::Digest => false,
         Public::Ed25519(public) => UnparsedPublicKey::new(&ED25519, public).verify(input, signature).is_ok(),
         #[cfg(not(feature = "fips"))]
         Public::MlDsa(public) => {
             let SignAlgorithm::MlDsa(set) = algorithm else { return false };
             UnparsedPublicKey::new(ml_dsa(set), public).verify(input, signature).is_ok()
         }
+    }
+}
+
+/// Digest of an algorithm; `None` for algorithms that sign messages as a whole.
+fn hash_of(algorithm: SignAlgorithm) -> Option<SignatureHash> {
+    match algorithm {
+        SignAlgorithm::RsaPkcs1(hash)
+        | SignAlgorithm::RsaPss(hash)
+        | SignAlgorithm::EcdsaDer(_, hash)
+        | SignAlgorithm::EcdsaRaw(_, hash) => Some(hash),
+        SignAlgorithm::Ed25519 | SignAlgorithm::MlDsa(_) => None,
     }
 }
 

@@ -68,6 +68,10 @@ pub fn unapproved(profile: &Profile) -> Vec<Fault> {
         }
         _ => {}
     }
+    if profile.sign_digests {
+        let why = "the module has approved signatures of messages, not of digests that a caller brings";
+        add(&mut found, &["SignDigest", "VerifyDigest"], "API.SignData.Prehashed", why);
+    }
     if profile.unwrap.is_some() {
         let why = "the padding of RSA-OAEP is read outside of the module";
         add(&mut found, &["Unwrap"], "API.Unwrap.UnwrapAlg", why);
@@ -189,6 +193,8 @@ mod tests {
         assert_eq!(operations("Unwrap: {UnwrapAlg: rsa-oaep}"), ["Unwrap"]);
         assert!(operations("HashData: {HashAlg: shake-256}, Mac: {MacAlg: hmac-sha-256}").is_empty());
         assert!(operations("SignData: {SignAlg: ecdsa, HashAlg: sha-512, Curve: P-521}").is_empty());
+        let digests = ["SignDigest", "VerifyDigest"];
+        assert_eq!(operations("SignData: {SignAlg: ecdsa, HashAlg: sha-512, Curve: P-521, Prehashed: true}"), digests);
         assert!(operations("Derive: {DeriveAlg: hkdf-sha-384}").is_empty());
         let rsa = "SignData: {SignAlg: rsa, HashAlg: sha-256, KeyConstraints: {rsa: {MaxKeySize: 4096, MinKeySize: ";
         assert_eq!(operations(&format!("{rsa} 1024}}}}}}")), ["SignData"]);

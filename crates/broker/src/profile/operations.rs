@@ -130,9 +130,17 @@ enum Mode {
     PostQuantum,
 }
 
-/// Resolves `API.SignData`, the allowed sizes of its keys, and whether keys of CAs are among them.
-pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorithm, Option<SizeRange>, bool)> {
-    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints", "CAKeys"];
+/// Policy of `API.SignData` in a profile.
+pub(super) struct SignPolicy {
+    pub(super) algorithm: SignAlgorithm,
+    pub(super) key_size: Option<SizeRange>,
+    pub(super) has_digests: bool,
+    pub(super) has_ca_keys: bool,
+}
+
+/// Resolves `API.SignData`; `None` if it is absent or wrong, which `notes` then says.
+pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<SignPolicy> {
+    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints", "CAKeys", "Prehashed"];
     let section = present(api, "SignData", &known, notes)?;
     let families = [
         ("rsa", Family::Rsa),
@@ -148,20 +156,21 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
     let mode = section.name("SigningMode", &modes, "unsupported signing mode", notes);
     let sizes =
         section.get("KeyConstraints").map(|node| constraints::sizes(node, &section.path_of("KeyConstraints"), notes));
-    let ca_keys = section.truth("CAKeys", notes).is_some_and(|is_on| is_on.value);
+    let has_ca_keys = section.truth("CAKeys", notes).is_some_and(|is_on| is_on.value);
     let family = family?.value;
     let wanted = if matches!(family, Family::MlDsa(_)) { Mode::PostQuantum } else { Mode::Legacy };
     if let Some(mode) = mode.filter(|mode| mode.value != wanted) {
         notes.problem(mode.line, section.path_of("SigningMode"), "does not fit SignAlg");
     }
     let is_der = format(family, &section, notes);
+    let has_digests = section.truth("Prehashed", notes).is_some_and(|is_on| is_on.value);
     let size = sizes.map(|sizes| match family {
         Family::Rsa | Family::RsaPss => sizes.rsa.unwrap_or(constraints::NONE),
         Family::Ecdsa => sizes.ecdsa.unwrap_or(constraints::NONE),
         Family::Ed25519 | Family::MlDsa(_) => SizeRange { min: 0, max: u32::MAX },
     });
     if family.is_fixed() {
-        for key in ["HashAlg", "Curve", "KeyConstraints"] {
+        for key in ["HashAlg", "Curve", "KeyConstraints", "Prehashed"] {
             if let Some(node) = section.get(key) {
                 notes.problem(node.line, section.path_of(key), "this SignAlg has none");
             }
@@ -177,7 +186,7 @@ pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorith
             if is_der { SignAlgorithm::EcdsaDer(curve?, hash?) } else { SignAlgorithm::EcdsaRaw(curve?, hash?) }
         }
     };
-    Some((algorithm, size.filter(|_| !family.is_fixed()), ca_keys))
+    Some(SignPolicy { algorithm, key_size: size.filter(|_| !family.is_fixed()), has_digests, has_ca_keys })
 }
 
 pub(super) fn signature_hash(section: &Section<'_>, notes: &mut Notes) -> Option<SignatureHash> {

@@ -25,6 +25,8 @@ pub struct Profile {
     pub sign_key_size: Option<SizeRange>,
     /// True if `API.SignData` also signs with keys that have issued certificates.
     pub signs_with_ca_keys: bool,
+    /// True if `API.SignData.Prehashed` lets callers sign and verify digests, which hide their messages.
+    pub sign_digests: bool,
     /// MAC algorithm of `API.Mac`, also for verification; `None`: the operations are off.
     pub mac: Option<MacAlgorithm>,
     /// Derivation algorithm of `API.Derive`; `None`: the operation is off.
@@ -86,6 +88,17 @@ pub enum SignatureHash {
     Sha384,
     /// SHA-512, a digest of 64 bytes
     Sha512,
+}
+
+impl SignatureHash {
+    /// Returns the length of its digests, in bytes.
+    pub const fn digest_len(self) -> usize {
+        match self {
+            SignatureHash::Sha256 => 32,
+            SignatureHash::Sha384 => 48,
+            SignatureHash::Sha512 => 64,
+        }
+    }
 }
 
 /// Kinds of keys in certificates, of subjects and issuers.

@@ -190,10 +190,11 @@ fn api(section: &Section<'_>, profile: &mut Profile, notes: &mut Notes) {
     profile.hash = operations::hash(&api, notes);
     profile.encrypt = operations::encrypt(&api, notes);
     // Files of the other broker have arbitrary texts here, which that broker ignores.
-    if let Some((sign, size, ca_keys)) = notes.leaving_out(|notes| operations::sign(&api, notes)) {
-        profile.sign = Some(sign);
-        profile.sign_key_size = size;
-        profile.signs_with_ca_keys = ca_keys;
+    if let Some(sign) = notes.leaving_out(|notes| operations::sign(&api, notes)) {
+        profile.sign = Some(sign.algorithm);
+        profile.sign_key_size = sign.key_size;
+        profile.sign_digests = sign.has_digests;
+        profile.signs_with_ca_keys = sign.has_ca_keys;
     }
     profile.certificate = certificate::resolve(&api, notes);
     profile.mac = operations::mac(&api, notes);

@@ -393,6 +393,8 @@ fn each_rule_of_an_operation_on_data_is_held() {
         let profile = one(&with(&format!("SignData: {{{api}}}")));
         (profile.sign.unwrap(), profile.sign_key_size)
     };
+    let digests = |api: &str| one(&with(&format!("SignData: {{SignAlg: rsa, HashAlg: sha-256{api}}}"))).sign_digests;
+    assert_eq!(["", ", Prehashed: false", ", Prehashed: true"].map(digests), [false, false, true]);
     let size = Some(SizeRange { min: 384, max: 384 });
     for (api, want) in [
         ("SignAlg: rsa, HashAlg: sha-256", (SignAlgorithm::RsaPkcs1(SignatureHash::Sha256), None)),

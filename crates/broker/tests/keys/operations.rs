@@ -5,7 +5,7 @@ use sealway_broker::keys::Key;
 use sealway_broker::operation::{
     BATCH_LEN_MAX, BATCH_MAX, Cipher, Derivation, Plain, RANDOM_LEN_MAX, RawKey, Recipient, SealedMessage, SignedInput,
     Source, decapsulate, decrypt, decrypt_one, derive, encapsulate, encrypt, encrypt_one, mac, random, rewrap, sign,
-    verify, verify_mac,
+    sign_digests, verify, verify_digests, verify_mac,
 };
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{
@@ -278,6 +278,58 @@ fn every_signature_verifies_by_its_own_algorithm_and_no_other() {
             );
         }
     }
+}
+
+#[test]
+fn a_signature_of_a_digest_is_one_of_its_message_and_only_if_the_profile_allows_it() {
+    let store = store();
+    for name in ["ed25519", "rsa-2048", "ecdsa-p256", "ecdsa-p384", "ecdsa-p521", "ml-dsa-65"] {
+        made(&store, name);
+    }
+    let message = b"a message".as_slice();
+    let mut count = 0;
+    for (name, algorithm) in signatures().into_iter().filter(|(name, _)| store.get(name).is_ok()) {
+        let key = store.get(name).unwrap();
+        let allowing = Profile { sign: Some(algorithm), sign_digests: true, ..empty() };
+        let hash = match algorithm {
+            SignAlgorithm::RsaPkcs1(hash) | SignAlgorithm::RsaPss(hash) => hash,
+            SignAlgorithm::EcdsaDer(_, hash) | SignAlgorithm::EcdsaRaw(_, hash) => hash,
+            SignAlgorithm::Ed25519 | SignAlgorithm::MlDsa(_) => {
+                let refusal = sign_digests(&allowing, &key, &[&[0; 32]]).unwrap_err();
+                assert_eq!(refusal.code, Code::InvalidArgument, "{algorithm:?}");
+                continue;
+            }
+        };
+        let digest = match hash {
+            SignatureHash::Sha256 => aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, message),
+            SignatureHash::Sha384 => aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA384, message),
+            SignatureHash::Sha512 => aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA512, message),
+        };
+        let digest = digest.as_ref();
+        let signature = sign_digests(&allowing, &key, &[digest]).unwrap().outputs.remove(0);
+        let signed = |input| SignedInput { input, signature: &signature, key_version: 0 };
+        assert_eq!(
+            verify(&allowing, &key, &[signed(message), signed(digest)]).unwrap(),
+            [true, false],
+            "{algorithm:?}"
+        );
+        assert_eq!(verify_digests(&allowing, &key, &[signed(digest)]).unwrap(), [true], "{algorithm:?}");
+        let other = vec![1; digest.len()];
+        assert_eq!(verify_digests(&allowing, &key, &[signed(&other)]).unwrap(), [false], "{algorithm:?}");
+        for wrong in [&digest[1..], message, &[]] {
+            let refusal = sign_digests(&allowing, &key, &[digest, wrong]).unwrap_err();
+            assert!(refusal.code == Code::InvalidArgument && refusal.text.contains("prehashed: "), "{refusal:?}");
+        }
+        let denying = Profile { sign_digests: false, ..allowing };
+        for refusal in [
+            sign_digests(&denying, &key, &[digest]).unwrap_err(),
+            verify_digests(&denying, &key, &[signed(digest)]).unwrap_err(),
+        ] {
+            assert!(refusal.code == Code::FailedPrecondition && refusal.text.contains("Prehashed"), "{refusal:?}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 3 * 2 + 3 * 3 * 2);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sealway_proto::broker::v1;
-pub use sealway_proto::broker::v1::{Deprecation, Descriptor};
+pub use sealway_proto::broker::v1::{Deprecation, Descriptor, ProfileOperations};
 
 use super::error::Code;
 use super::secret::Secret;
@@ -172,6 +172,8 @@ pub struct Information {
     pub is_fips: bool,
     /// Names of the profiles that the caller may use.
     pub profiles: Vec<String>,
+    /// Algorithms of each of these profiles.
+    pub operations: Vec<ProfileOperations>,
 }
 
 /// Health of a broker, by gRPC's health protocol.
@@ -217,8 +219,9 @@ impl From<v1::Refusal> for Refusal {
 
 impl From<v1::InformationResponse> for Information {
     fn from(answer: v1::InformationResponse) -> Self {
-        let v1::InformationResponse { version, module, module_version, certificate, is_fips, profiles } = answer;
-        Information { version, module, module_version, certificate, is_fips, profiles }
+        let v1::InformationResponse { version, module, module_version, certificate, is_fips, profiles, operations } =
+            answer;
+        Information { version, module, module_version, certificate, is_fips, profiles, operations }
     }
 }
 

@@ -38,10 +38,10 @@ pub use breaker::{BreakerOptions, BreakerState};
 pub use call::{Client, Options};
 pub use deadline::DEADLINE_MAX;
 pub use error::{Code, Delivery, Error};
-pub use keys::{Key, KeyVersion, PublicKey};
+pub use keys::{Key, KeyVersion, PublicKey, UsableKey};
 pub use message::{
     Batch, Certificate, CertificateRequest, Cipher, DecryptInput, Deprecation, Derivation, Descriptor, Encapsulation,
-    Health, Information, Plain, Recipient, Refusal, Verification, WrappedKey,
+    Health, Information, Plain, ProfileOperations, Recipient, Refusal, Verification, WrappedKey,
 };
 pub use retry::RetryOptions;
 pub use secret::Secret;

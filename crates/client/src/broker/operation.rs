@@ -110,7 +110,31 @@ impl Client {
     /// # Errors
     /// [`Error`] of the broker or the connection.
     pub async fn sign(&self, profile: &str, key: &str, inputs: &[impl AsRef<[u8]>]) -> Result<Batch<Vec<u8>>, Error> {
-        let request = v1::SignRequest { profile: profile.to_owned(), key_id: key.to_owned(), inputs: copies(inputs) };
+        self.sign_inputs(profile, key, inputs, false).await
+    }
+
+    /// Signs digests by the profile's `HashAlg` with the current version of a key. The profile has to allow it.
+    ///
+    /// # Errors
+    /// [`Error`] of the broker or the connection.
+    pub async fn sign_digests(
+        &self,
+        profile: &str,
+        key: &str,
+        digests: &[impl AsRef<[u8]>],
+    ) -> Result<Batch<Vec<u8>>, Error> {
+        self.sign_inputs(profile, key, digests, true).await
+    }
+
+    async fn sign_inputs(
+        &self,
+        profile: &str,
+        key: &str,
+        inputs: &[impl AsRef<[u8]>],
+        prehashed: bool,
+    ) -> Result<Batch<Vec<u8>>, Error> {
+        let (profile, key_id) = (profile.to_owned(), key.to_owned());
+        let request = v1::SignRequest { profile, key_id, inputs: copies(inputs), prehashed };
         let answer = self.call(v1::broker::SIGN, Repeat::Always, request).await?;
         batch("Sign", answer.descriptor, answer.signatures, inputs.len())
     }
@@ -120,8 +144,32 @@ impl Client {
     /// # Errors
     /// [`Error`] of the broker or the connection.
     pub async fn verify(&self, profile: &str, key: &str, signed: &[Verification<'_>]) -> Result<Batch<bool>, Error> {
+        self.verify_inputs(profile, key, signed, false).await
+    }
+
+    /// Verifies signatures of digests by the profile's `HashAlg`. The profile has to allow it.
+    ///
+    /// # Errors
+    /// [`Error`] of the broker or the connection.
+    pub async fn verify_digests(
+        &self,
+        profile: &str,
+        key: &str,
+        signed: &[Verification<'_>],
+    ) -> Result<Batch<bool>, Error> {
+        self.verify_inputs(profile, key, signed, true).await
+    }
+
+    async fn verify_inputs(
+        &self,
+        profile: &str,
+        key: &str,
+        signed: &[Verification<'_>],
+        prehashed: bool,
+    ) -> Result<Batch<bool>, Error> {
         let messages = signed.iter().map(Verification::message).collect();
-        let request = v1::VerifyRequest { profile: profile.to_owned(), key_id: key.to_owned(), signed: messages };
+        let (profile, key_id) = (profile.to_owned(), key.to_owned());
+        let request = v1::VerifyRequest { profile, key_id, signed: messages, prehashed };
         let answer = self.call(v1::broker::VERIFY, Repeat::Always, request).await?;
         batch("Verify", answer.descriptor, answer.valid, signed.len())
     }

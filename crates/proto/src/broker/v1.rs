@@ -201,6 +201,9 @@ pub struct SignRequest {
     pub key_id: ::prost::alloc::string::String,
     #[prost(bytes = "vec", repeated, tag = "3")]
     pub inputs: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// The inputs are digests by the profile's HashAlg. Only where the profile says Prehashed.
+    #[prost(bool, tag = "4")]
+    pub prehashed: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
@@ -229,6 +232,9 @@ pub struct VerifyRequest {
     pub key_id: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "3")]
     pub signed: ::prost::alloc::vec::Vec<Signed>,
+    /// The inputs are digests by the profile's HashAlg.
+    #[prost(bool, tag = "4")]
+    pub prehashed: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VerifyResponse {
@@ -412,7 +418,7 @@ pub struct UnwrapResponse {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InformationRequest {}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InformationResponse {
     /// Of Sealway.
     #[prost(string, tag = "1")]
@@ -429,6 +435,26 @@ pub struct InformationResponse {
     /// Those that the caller may use.
     #[prost(string, repeated, tag = "6")]
     pub profiles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The same, with what they do.
+    #[prost(message, repeated, tag = "7")]
+    pub operations: ::prost::alloc::vec::Vec<ProfileOperations>,
+}
+/// Algorithms of a profile, by the names of descriptors; empty where the operation is off.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProfileOperations {
+    #[prost(string, tag = "1")]
+    pub profile: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub hash_data: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub sign_data: ::prost::alloc::string::String,
+    /// Digests can be signed.
+    #[prost(bool, tag = "4")]
+    pub signs_digests: bool,
+    #[prost(string, tag = "5")]
+    pub unwrap: ::prost::alloc::string::String,
+    #[prost(bool, tag = "6")]
+    pub random: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct KeyVersion {
@@ -441,6 +467,7 @@ pub struct KeyVersion {
     pub created_ms: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct Key {
     #[prost(string, tag = "1")]
     pub key_id: ::prost::alloc::string::String,
@@ -452,6 +479,11 @@ pub struct Key {
     pub versions: ::prost::alloc::vec::Vec<KeyVersion>,
     #[prost(bool, tag = "4")]
     pub is_imported: bool,
+    /// In the answer of a List for a profile: the current version, and its SubjectPublicKeyInfo.
+    #[prost(uint32, tag = "5")]
+    pub current_version: u32,
+    #[prost(bytes = "vec", tag = "6")]
+    pub public_key: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct KeyResponse {
@@ -484,6 +516,9 @@ pub struct ListRequest {
     /// 0 is as many as the bound allows.
     #[prost(uint32, tag = "2")]
     pub limit: u32,
+    /// Only enabled keys with which the caller may sign, verify or unwrap under this profile. Empty: all keys.
+    #[prost(string, tag = "3")]
+    pub profile: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListResponse {
@@ -698,6 +733,12 @@ impl ::core::fmt::Debug for WrappedKey {
 impl ::core::fmt::Debug for UnwrapResponse {
     fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
         f.debug_struct("UnwrapResponse").finish_non_exhaustive()
+    }
+}
+
+impl ::core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        f.debug_struct("Key").finish_non_exhaustive()
     }
 }
 

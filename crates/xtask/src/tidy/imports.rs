@@ -27,6 +27,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-broker", &["sealway-proto", "sealway-runtime", "sealway-awslc"]),
     ("sealway-relay", &["sealway-proto", "sealway-runtime"]),
     ("sealway-load", &["sealway-client", "sealway-runtime"]),
+    ("sealway-pkcs11-module", &["sealway-client"]),
     ("sealway-broker-cli", &["sealway-runtime", "sealway-client", "sealway-broker"]),
     ("sealway-cli", PRODUCT),
     ("sealway-testkit", &["sealway-proto", "sealway-client", "sealway-sessions"]),
@@ -47,6 +48,7 @@ const PRODUCT: &[&str] = &[
     "sealway-gateway-api",
     "sealway-broker",
     "sealway-broker-cli",
+    "sealway-pkcs11-module",
     "sealway-relay",
     "sealway-load",
 ];

@@ -22,10 +22,10 @@ export const MESSAGES = {
   RewrapRequest: "profile string 1, keyId string 2, ciphers Cipher* 3",
   RewrapResponse: "descriptor Descriptor 1, rewrapped Rewrapped* 2",
   Rewrapped: "cipher Cipher|result 1, refusal Refusal|result 2",
-  SignRequest: "profile string 1, keyId string 2, inputs bytes* 3",
+  SignRequest: "profile string 1, keyId string 2, inputs bytes* 3, prehashed bool 4",
   SignResponse: "descriptor Descriptor 1, signatures bytes* 2",
   Signed: "input bytes 1, signature bytes 2, keyVersion uint32 3",
-  VerifyRequest: "profile string 1, keyId string 2, signed Signed* 3",
+  VerifyRequest: "profile string 1, keyId string 2, signed Signed* 3, prehashed bool 4",
   VerifyResponse: "descriptor Descriptor 1, valid bool* 2",
   MacRequest: "profile string 1, keyId string 2, inputs bytes* 3",
   MacResponse: "descriptor Descriptor 1, tags bytes* 2",
@@ -46,13 +46,15 @@ export const MESSAGES = {
   UnwrapResponse: "descriptor Descriptor 1, contentKeys bytes* 2",
   InformationRequest: "",
   InformationResponse:
-    "version string 1, module string 2, moduleVersion string 3, certificate string 4, isFips bool 5, profiles string* 6",
+    "version string 1, module string 2, moduleVersion string 3, certificate string 4, isFips bool 5, profiles string* 6, operations ProfileOperations* 7",
+  ProfileOperations:
+    "profile string 1, hashData string 2, signData string 3, signsDigests bool 4, unwrap string 5, random bool 6",
   KeyVersion: "version uint32 1, state KeyState 2, createdMs uint64 3",
-  Key: "keyId string 1, algorithm string 2, versions KeyVersion* 3, isImported bool 4",
+  Key: "keyId string 1, algorithm string 2, versions KeyVersion* 3, isImported bool 4, currentVersion uint32 5, publicKey bytes 6",
   KeyResponse: "key Key 1",
   GenerateRequest: "keyId string 1, algorithm string 2",
   ImportRequest: "keyId string 1, algorithm string 2, material bytes 3",
-  ListRequest: "after string 1, limit uint32 2",
+  ListRequest: "after string 1, limit uint32 2, profile string 3",
   ListResponse: "keys Key* 1, hasMore bool 2",
   RotateRequest: "keyId string 1, material bytes 2",
   DisableRequest: "keyId string 1, version uint32 2",
@@ -122,13 +124,13 @@ type ValueOf<K, D extends "in" | "out"> = K extends `${infer T}*`
       : Scalar<K>;
 
 /** Fields that have a meaning where they are left out. */
-type Left = "aad" | "nonce" | "keyVersion" | "version" | "count" | "after" | "limit" | "salt" | "info";
+type Left = "aad" | "nonce" | "keyVersion" | "version" | "count" | "after" | "limit" | "salt" | "info" | "prehashed";
 type IsOptional<F> =
   KindOf<F> extends `${string}?` | `${string}|${string}`
     ? true
     : NameOf<F> extends Left | "crlDistributionPoints"
       ? true
-      : F extends "material bytes 2"
+      : F extends "material bytes 2" | "profile string 3"
         ? true
         : false;
 

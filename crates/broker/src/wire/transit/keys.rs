@@ -80,7 +80,7 @@ pub(super) async fn list(request: &Request<'_>, fields: Fields) -> Result<Answer
     }
     let (mut ids, mut after) = (Vec::new(), String::new());
     loop {
-        let page = list_page(request.wires, request.call, ListRequest { after, limit: 0 }).await?;
+        let page = list_page(request.wires, request.call, ListRequest { after, ..ListRequest::default() }).await?;
         ids.extend(page.keys.into_iter().map(|key| key.key_id));
         match ids.last() {
             Some(last) if page.has_more => after = last.clone(),

@@ -9,7 +9,10 @@ use tokio::sync::SemaphorePermit;
 use zeroize::Zeroizing;
 
 use crate::call::Call;
+use crate::callers::{Callers, Peer};
 use crate::keys::{Algorithm, KEY_ID_LEN_MAX, Key, LIST_MAX, State, Store};
+use crate::operation;
+use crate::profile::policy::Profile;
 use crate::service::{Grant, NO_ROOM, Outcome, Query, work_of};
 use crate::wire::{Wires, bounds};
 use crate::{Code, Refusal, Result};
@@ -62,6 +65,8 @@ fn message(key: &Key) -> KeyMessage {
         algorithm: key.algorithm().to_string(),
         versions: key.versions().iter().map(version).collect(),
         is_imported: key.is_imported(),
+        current_version: 0,
+        public_key: Vec::new(),
     }
 }
 
@@ -88,12 +93,24 @@ pub(crate) async fn import(wires: &Wires, call: &Call, mut request: ImportReques
 
 pub(crate) async fn list(wires: &Wires, call: &Call, request: ListRequest) -> Result<ListResponse> {
     let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=LIST_MAX).contains(limit));
-    let shape = bounds::at_most("after", request.after.len(), KEY_ID_LEN_MAX);
-    let work = |_: &Grant| {
+    let named = Some(request.profile.as_str()).filter(|profile| !profile.is_empty());
+    let shape = bounds::at_most("after", request.after.len(), KEY_ID_LEN_MAX)
+        .and_then(|()| named.map_or(Ok(()), bounds::profile));
+    let work = |grant: &Grant| {
         let store = wires.service.store()?;
         let profiles = wires.service.profiles.current();
-        let keys = wires.service.with_callers(&profiles, |callers| {
-            page(store, &request.after, limit.unwrap_or(LIST_MAX), |key| callers.may_see(&call.peer, key))
+        let limit = limit.unwrap_or(LIST_MAX);
+        let keys = wires.service.with_callers(&profiles, |callers| match named {
+            None => {
+                let visible = |key: &Key| callers.may_see(&call.peer, key.id()).then(|| message(key));
+                page(store, &request.after, limit, visible)
+            }
+            Some(_) => {
+                let profile = grant.profile();
+                let usable = |key: &Key| usable(callers, &call.peer, profile.as_ref().ok()?, key);
+                // Keys that were not used yet are unwrapped here.
+                work_of(u64::MAX, || page(store, &request.after, limit, usable))
+            }
         });
         // A short request can have the longest answer.
         if !call.holds(keys.encoded_len()) {
@@ -101,7 +118,8 @@ pub(crate) async fn list(wires: &Wires, call: &Call, request: ListRequest) -> Re
         }
         Ok(Outcome::new(keys, 0))
     };
-    Ok(wires.service.run(call, query(call, "ListKeys", None), shape, work).await?.value)
+    let query = Query { profile: named, ..query(call, "ListKeys", None) };
+    Ok(wires.service.run(call, query, shape, work).await?.value)
 }
 
 pub(crate) async fn rotate(wires: &Wires, call: &Call, mut request: RotateRequest) -> Result<KeyResponse> {
@@ -128,17 +146,34 @@ pub(crate) async fn public_key(wires: &Wires, call: &Call, request: PublicKeyReq
     Ok(PublicKeyResponse { version, der })
 }
 
+/// Operations of a profile for which its keys are listed.
+const USES: [&str; 5] = ["SignData", "SignDigest", "VerifyData", "VerifyDigest", "Unwrap"];
+
+/// Describes a key with its public half, if the caller may use it in one of [`USES`] under the profile, and may have the
+/// public half.
+fn usable(callers: &Callers, peer: &Peer, profile: &Profile, key: &Key) -> Option<KeyMessage> {
+    let is_allowed = |operation: &&str| callers.allows(peer, operation, Some(&profile.name), Some(key.id())).is_ok();
+    let fits = |operation: &&str| match *operation {
+        "Unwrap" => profile.unwrap.is_some() && matches!(key.algorithm(), Algorithm::RsaUnwrap(_)),
+        _ => operation::may_sign(profile, key),
+    };
+    USES.iter().find(|operation| fits(operation) && is_allowed(operation))?;
+    callers.allows(peer, "PublicKey", None, Some(key.id())).ok()?;
+    let (current_version, public_key) = key.public_key(0).ok()?;
+    Some(KeyMessage { current_version, public_key, ..message(key) })
+}
+
 /// Lists the keys that a caller may see, with as many reads of the store as needed.
-fn page(store: &Store, after: &str, limit: usize, may_see: impl Fn(&str) -> bool) -> ListResponse {
+fn page(store: &Store, after: &str, limit: usize, shown: impl Fn(&Key) -> Option<KeyMessage>) -> ListResponse {
     let mut after = after.to_owned();
     let mut keys = Vec::new();
     loop {
         let page = store.list(&after, LIST_MAX);
-        for key in page.keys.iter().filter(|key| may_see(key.id())) {
+        for key in page.keys.iter().filter_map(|key| shown(key)) {
             if keys.len() == limit {
                 return ListResponse { keys, has_more: true };
             }
-            keys.push(message(key));
+            keys.push(key);
         }
         match page.keys.last() {
             Some(last) if page.has_more => after = last.id().to_owned(),

@@ -7,8 +7,9 @@ pub(super) mod secrets;
 
 use sealway_proto::broker::v1::{
     Deprecation, Descriptor, HashRequest, HashResponse, InformationRequest, InformationResponse, MacRequest,
-    MacResponse, Refusal as RefusalMessage, SignCertificateRequest, SignCertificateResponse, SignRequest, SignResponse,
-    Signed as SignedMessage, VerifyMacRequest, VerifyMacResponse, VerifyRequest, VerifyResponse,
+    MacResponse, ProfileOperations, Refusal as RefusalMessage, SignCertificateRequest, SignCertificateResponse,
+    SignRequest, SignResponse, Signed as SignedMessage, VerifyMacRequest, VerifyMacResponse, VerifyRequest,
+    VerifyResponse,
 };
 use zeroize::Zeroizing;
 
@@ -18,7 +19,7 @@ use crate::certificate::{Bound, Flavour, Issuer, Request};
 use crate::keys::{Algorithm, KEY_ID_LEN_MAX};
 use crate::module::module;
 use crate::operation::{self, Outputs, SignedInput};
-use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
+use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash, UnwrapAlgorithm};
 use crate::service::{Grant, Outcome, Query, work_of};
 use crate::{Refusal, Result};
 
@@ -47,7 +48,7 @@ pub(super) async fn run<T: Send>(
     let shape = bounds::profile(query.profile.unwrap_or_default()).and(key_fits).and(shape);
     let work = |grant: &Grant| {
         let profile = grant.profile()?;
-        let each_us = if query.operation == "VerifyData" { Algorithm::verify_us } else { Algorithm::about_us };
+        let each_us = if query.operation.starts_with("Verify") { Algorithm::verify_us } else { Algorithm::about_us };
         let each_us = query.key.map(|_| grant.key()).transpose()?.map_or(0, |key| each_us(key.algorithm()));
         let about_us = each_us * query.count as u64 + query.bytes_in as u64 / BYTES_A_US;
         work_of(about_us, || work(profile, grant))
@@ -141,9 +142,14 @@ pub(super) async fn sign_certificate(
 pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse> {
     let inputs = secrets(&mut request.inputs);
     let lens = inputs.iter().map(|input| input.len());
-    let query = query(call, "SignData", &request.profile, Some(&request.key_id), lens);
+    let operation = if request.prehashed { "SignDigest" } else { "SignData" };
+    let query = query(call, operation, &request.profile, Some(&request.key_id), lens);
     let work = |profile: &Profile, grant: &Grant| {
-        let outputs = operation::sign(profile, grant.key()?, &slices(&inputs))?;
+        let (key, inputs) = (grant.key()?, slices(&inputs));
+        let outputs = match request.prehashed {
+            false => operation::sign(profile, key, &inputs),
+            true => operation::sign_digests(profile, key, &inputs),
+        }?;
         Ok(outcome(outputs, Vec::len, signature_name(profile.sign)))
     };
     let (descriptor, signatures) = run(wires, call, query, Ok(()), work).await?;
@@ -165,9 +171,14 @@ pub(super) async fn mac(wires: &Wires, call: &Call, mut request: MacRequest) -> 
 pub(super) async fn verify(wires: &Wires, call: &Call, mut request: VerifyRequest) -> Result<VerifyResponse> {
     let inputs = secrets(request.signed.iter_mut().map(|signed| &mut signed.input));
     let lens = inputs.iter().map(|input| input.len());
-    let query = query(call, "VerifyData", &request.profile, Some(&request.key_id), lens);
+    let operation = if request.prehashed { "VerifyDigest" } else { "VerifyData" };
+    let query = query(call, operation, &request.profile, Some(&request.key_id), lens);
     let work = |profile: &Profile, grant: &Grant| {
-        let valid = operation::verify(profile, grant.key()?, &signed(&inputs, &request.signed))?;
+        let (key, signed) = (grant.key()?, signed(&inputs, &request.signed));
+        let valid = match request.prehashed {
+            false => operation::verify(profile, key, &signed),
+            true => operation::verify_digests(profile, key, &signed),
+        }?;
         let bytes_out = valid.len();
         Ok(Outcome { algorithm: signature_name(profile.sign), ..Outcome::new(valid, bytes_out) })
     };
@@ -199,8 +210,8 @@ pub(super) async fn information(wires: &Wires, call: &Call, _: InformationReques
     let work = |_: &Grant| {
         let profiles = wires.service.profiles.current();
         let names = wires.service.with_callers(&profiles, |callers| {
-            let names = profiles.names().filter(|name| callers.may_use(&call.peer, name));
-            names.map(str::to_owned).collect()
+            let usable = profiles.iter().filter(|profile| callers.may_use(&call.peer, &profile.name));
+            usable.map(|profile| operations_of(profile, wires.service.is_fips)).collect::<Vec<_>>()
         });
         Ok(Outcome::new(names, 0))
     };
@@ -212,8 +223,23 @@ pub(super) async fn information(wires: &Wires, call: &Call, _: InformationReques
         module_version: module.version,
         certificate: module.certificate.unwrap_or("none").to_owned(),
         is_fips: module.is_fips,
-        profiles: outcome.value,
+        profiles: outcome.value.iter().map(|operations| operations.profile.clone()).collect(),
+        operations: outcome.value,
     })
+}
+
+/// Describes a profile, without the operations that the FIPS build switches off.
+fn operations_of(profile: &Profile, is_fips: bool) -> ProfileOperations {
+    let is_on = |operation| !is_fips || !profile.unapproved.iter().any(|fault| fault.stops(operation, "v1"));
+    let text = |name: Option<&str>| name.unwrap_or_default().to_owned();
+    ProfileOperations {
+        profile: profile.name.clone(),
+        hash_data: text(profile.hash.map(crate::hash::name)),
+        sign_data: signature_name(profile.sign.filter(|_| is_on("SignData"))),
+        signs_digests: profile.sign_digests && is_on("SignDigest"),
+        unwrap: text(profile.unwrap.filter(|_| is_on("Unwrap")).map(UnwrapAlgorithm::name)),
+        random: profile.random,
+    }
 }
 
 /// Name of a digest in descriptors.

@@ -1183,10 +1183,12 @@ func (*Rewrapped_Cipher) isRewrapped_Result() {}
 func (*Rewrapped_Refusal) isRewrapped_Result() {}
 
 type SignRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Profile       string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
-	KeyId         string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	Inputs        [][]byte               `protobuf:"bytes,3,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Profile string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	KeyId   string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	Inputs  [][]byte               `protobuf:"bytes,3,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	// The inputs are digests by the profile's HashAlg. Only where the profile says Prehashed.
+	Prehashed     bool `protobuf:"varint,4,opt,name=prehashed,proto3" json:"prehashed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1242,13 @@ func (x *SignRequest) GetInputs() [][]byte {
 		return x.Inputs
 	}
 	return nil
+}
+
+func (x *SignRequest) GetPrehashed() bool {
+	if x != nil {
+		return x.Prehashed
+	}
+	return false
 }
 
 type SignResponse struct {
@@ -1356,10 +1365,12 @@ func (x *Signed) GetKeyVersion() uint32 {
 }
 
 type VerifyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Profile       string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
-	KeyId         string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	Signed        []*Signed              `protobuf:"bytes,3,rep,name=signed,proto3" json:"signed,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Profile string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	KeyId   string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	Signed  []*Signed              `protobuf:"bytes,3,rep,name=signed,proto3" json:"signed,omitempty"`
+	// The inputs are digests by the profile's HashAlg.
+	Prehashed     bool `protobuf:"varint,4,opt,name=prehashed,proto3" json:"prehashed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1413,6 +1424,13 @@ func (x *VerifyRequest) GetSigned() []*Signed {
 		return x.Signed
 	}
 	return nil
+}
+
+func (x *VerifyRequest) GetPrehashed() bool {
+	if x != nil {
+		return x.Prehashed
+	}
+	return false
 }
 
 type VerifyResponse struct {
@@ -2533,7 +2551,9 @@ type InformationResponse struct {
 	Certificate string `protobuf:"bytes,4,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	IsFips      bool   `protobuf:"varint,5,opt,name=is_fips,json=isFips,proto3" json:"is_fips,omitempty"`
 	// Those that the caller may use.
-	Profiles      []string `protobuf:"bytes,6,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	Profiles []string `protobuf:"bytes,6,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	// The same, with what they do.
+	Operations    []*ProfileOperations `protobuf:"bytes,7,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2610,6 +2630,99 @@ func (x *InformationResponse) GetProfiles() []string {
 	return nil
 }
 
+func (x *InformationResponse) GetOperations() []*ProfileOperations {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+// Algorithms of a profile, by the names of descriptors; empty where the operation is off.
+type ProfileOperations struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Profile  string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	HashData string                 `protobuf:"bytes,2,opt,name=hash_data,json=hashData,proto3" json:"hash_data,omitempty"`
+	SignData string                 `protobuf:"bytes,3,opt,name=sign_data,json=signData,proto3" json:"sign_data,omitempty"`
+	// Digests can be signed.
+	SignsDigests  bool   `protobuf:"varint,4,opt,name=signs_digests,json=signsDigests,proto3" json:"signs_digests,omitempty"`
+	Unwrap        string `protobuf:"bytes,5,opt,name=unwrap,proto3" json:"unwrap,omitempty"`
+	Random        bool   `protobuf:"varint,6,opt,name=random,proto3" json:"random,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileOperations) Reset() {
+	*x = ProfileOperations{}
+	mi := &file_broker_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileOperations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileOperations) ProtoMessage() {}
+
+func (x *ProfileOperations) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileOperations.ProtoReflect.Descriptor instead.
+func (*ProfileOperations) Descriptor() ([]byte, []int) {
+	return file_broker_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ProfileOperations) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *ProfileOperations) GetHashData() string {
+	if x != nil {
+		return x.HashData
+	}
+	return ""
+}
+
+func (x *ProfileOperations) GetSignData() string {
+	if x != nil {
+		return x.SignData
+	}
+	return ""
+}
+
+func (x *ProfileOperations) GetSignsDigests() bool {
+	if x != nil {
+		return x.SignsDigests
+	}
+	return false
+}
+
+func (x *ProfileOperations) GetUnwrap() string {
+	if x != nil {
+		return x.Unwrap
+	}
+	return ""
+}
+
+func (x *ProfileOperations) GetRandom() bool {
+	if x != nil {
+		return x.Random
+	}
+	return false
+}
+
 type KeyVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -2622,7 +2735,7 @@ type KeyVersion struct {
 
 func (x *KeyVersion) Reset() {
 	*x = KeyVersion{}
-	mi := &file_broker_proto_msgTypes[41]
+	mi := &file_broker_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2634,7 +2747,7 @@ func (x *KeyVersion) String() string {
 func (*KeyVersion) ProtoMessage() {}
 
 func (x *KeyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[41]
+	mi := &file_broker_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2647,7 +2760,7 @@ func (x *KeyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyVersion.ProtoReflect.Descriptor instead.
 func (*KeyVersion) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{41}
+	return file_broker_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *KeyVersion) GetVersion() uint32 {
@@ -2677,15 +2790,18 @@ type Key struct {
 	// Such as "aes-256-gcm", "ecdsa-p384", "ml-kem-768".
 	Algorithm string `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
 	// The last enabled one is current.
-	Versions      []*KeyVersion `protobuf:"bytes,3,rep,name=versions,proto3" json:"versions,omitempty"`
-	IsImported    bool          `protobuf:"varint,4,opt,name=is_imported,json=isImported,proto3" json:"is_imported,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Versions   []*KeyVersion `protobuf:"bytes,3,rep,name=versions,proto3" json:"versions,omitempty"`
+	IsImported bool          `protobuf:"varint,4,opt,name=is_imported,json=isImported,proto3" json:"is_imported,omitempty"`
+	// In the answer of a List for a profile: the current version, and its SubjectPublicKeyInfo.
+	CurrentVersion uint32 `protobuf:"varint,5,opt,name=current_version,json=currentVersion,proto3" json:"current_version,omitempty"`
+	PublicKey      []byte `protobuf:"bytes,6,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_broker_proto_msgTypes[42]
+	mi := &file_broker_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2813,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[42]
+	mi := &file_broker_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2826,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{42}
+	return file_broker_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Key) GetKeyId() string {
@@ -2741,6 +2857,20 @@ func (x *Key) GetIsImported() bool {
 	return false
 }
 
+func (x *Key) GetCurrentVersion() uint32 {
+	if x != nil {
+		return x.CurrentVersion
+	}
+	return 0
+}
+
+func (x *Key) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
 type KeyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -2750,7 +2880,7 @@ type KeyResponse struct {
 
 func (x *KeyResponse) Reset() {
 	*x = KeyResponse{}
-	mi := &file_broker_proto_msgTypes[43]
+	mi := &file_broker_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2892,7 @@ func (x *KeyResponse) String() string {
 func (*KeyResponse) ProtoMessage() {}
 
 func (x *KeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[43]
+	mi := &file_broker_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2905,7 @@ func (x *KeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyResponse.ProtoReflect.Descriptor instead.
 func (*KeyResponse) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{43}
+	return file_broker_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *KeyResponse) GetKey() *Key {
@@ -2795,7 +2925,7 @@ type GenerateRequest struct {
 
 func (x *GenerateRequest) Reset() {
 	*x = GenerateRequest{}
-	mi := &file_broker_proto_msgTypes[44]
+	mi := &file_broker_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2937,7 @@ func (x *GenerateRequest) String() string {
 func (*GenerateRequest) ProtoMessage() {}
 
 func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[44]
+	mi := &file_broker_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2950,7 @@ func (x *GenerateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GenerateRequest.ProtoReflect.Descriptor instead.
 func (*GenerateRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{44}
+	return file_broker_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GenerateRequest) GetKeyId() string {
@@ -2849,7 +2979,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_broker_proto_msgTypes[45]
+	mi := &file_broker_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2861,7 +2991,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[45]
+	mi := &file_broker_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2874,7 +3004,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{45}
+	return file_broker_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ImportRequest) GetKeyId() string {
@@ -2903,14 +3033,16 @@ type ListRequest struct {
 	// Empty from the first; else after this one.
 	After string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
 	// 0 is as many as the bound allows.
-	Limit         uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Only enabled keys with which the caller may sign, verify or unwrap under this profile. Empty: all keys.
+	Profile       string `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_broker_proto_msgTypes[46]
+	mi := &file_broker_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +3054,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[46]
+	mi := &file_broker_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +3067,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{46}
+	return file_broker_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListRequest) GetAfter() string {
@@ -2952,6 +3084,13 @@ func (x *ListRequest) GetLimit() uint32 {
 	return 0
 }
 
+func (x *ListRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
 type ListResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Keys          []*Key                 `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
@@ -2962,7 +3101,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_broker_proto_msgTypes[47]
+	mi := &file_broker_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +3113,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[47]
+	mi := &file_broker_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +3126,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{47}
+	return file_broker_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListResponse) GetKeys() []*Key {
@@ -3015,7 +3154,7 @@ type RotateRequest struct {
 
 func (x *RotateRequest) Reset() {
 	*x = RotateRequest{}
-	mi := &file_broker_proto_msgTypes[48]
+	mi := &file_broker_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3166,7 @@ func (x *RotateRequest) String() string {
 func (*RotateRequest) ProtoMessage() {}
 
 func (x *RotateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[48]
+	mi := &file_broker_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3179,7 @@ func (x *RotateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateRequest.ProtoReflect.Descriptor instead.
 func (*RotateRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{48}
+	return file_broker_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RotateRequest) GetKeyId() string {
@@ -3068,7 +3207,7 @@ type DisableRequest struct {
 
 func (x *DisableRequest) Reset() {
 	*x = DisableRequest{}
-	mi := &file_broker_proto_msgTypes[49]
+	mi := &file_broker_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3219,7 @@ func (x *DisableRequest) String() string {
 func (*DisableRequest) ProtoMessage() {}
 
 func (x *DisableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[49]
+	mi := &file_broker_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3232,7 @@ func (x *DisableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableRequest.ProtoReflect.Descriptor instead.
 func (*DisableRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{49}
+	return file_broker_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DisableRequest) GetKeyId() string {
@@ -3120,7 +3259,7 @@ type EnableRequest struct {
 
 func (x *EnableRequest) Reset() {
 	*x = EnableRequest{}
-	mi := &file_broker_proto_msgTypes[50]
+	mi := &file_broker_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3271,7 @@ func (x *EnableRequest) String() string {
 func (*EnableRequest) ProtoMessage() {}
 
 func (x *EnableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[50]
+	mi := &file_broker_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3284,7 @@ func (x *EnableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableRequest.ProtoReflect.Descriptor instead.
 func (*EnableRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{50}
+	return file_broker_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *EnableRequest) GetKeyId() string {
@@ -3173,7 +3312,7 @@ type PublicKeyRequest struct {
 
 func (x *PublicKeyRequest) Reset() {
 	*x = PublicKeyRequest{}
-	mi := &file_broker_proto_msgTypes[51]
+	mi := &file_broker_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +3324,7 @@ func (x *PublicKeyRequest) String() string {
 func (*PublicKeyRequest) ProtoMessage() {}
 
 func (x *PublicKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[51]
+	mi := &file_broker_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +3337,7 @@ func (x *PublicKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicKeyRequest.ProtoReflect.Descriptor instead.
 func (*PublicKeyRequest) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{51}
+	return file_broker_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PublicKeyRequest) GetKeyId() string {
@@ -3226,7 +3365,7 @@ type PublicKeyResponse struct {
 
 func (x *PublicKeyResponse) Reset() {
 	*x = PublicKeyResponse{}
-	mi := &file_broker_proto_msgTypes[52]
+	mi := &file_broker_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3238,7 +3377,7 @@ func (x *PublicKeyResponse) String() string {
 func (*PublicKeyResponse) ProtoMessage() {}
 
 func (x *PublicKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_proto_msgTypes[52]
+	mi := &file_broker_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3251,7 +3390,7 @@ func (x *PublicKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicKeyResponse.ProtoReflect.Descriptor instead.
 func (*PublicKeyResponse) Descriptor() ([]byte, []int) {
-	return file_broker_proto_rawDescGZIP(), []int{52}
+	return file_broker_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PublicKeyResponse) GetVersion() uint32 {
@@ -3367,11 +3506,12 @@ const file_broker_proto_rawDesc = "" +
 	"\tRewrapped\x123\n" +
 	"\x06cipher\x18\x01 \x01(\v2\x19.sealway.broker.v1.CipherH\x00R\x06cipher\x126\n" +
 	"\arefusal\x18\x02 \x01(\v2\x1a.sealway.broker.v1.RefusalH\x00R\arefusalB\b\n" +
-	"\x06result\"V\n" +
+	"\x06result\"t\n" +
 	"\vSignRequest\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x15\n" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x16\n" +
-	"\x06inputs\x18\x03 \x03(\fR\x06inputs\"m\n" +
+	"\x06inputs\x18\x03 \x03(\fR\x06inputs\x12\x1c\n" +
+	"\tprehashed\x18\x04 \x01(\bR\tprehashed\"m\n" +
 	"\fSignResponse\x12=\n" +
 	"\n" +
 	"descriptor\x18\x01 \x01(\v2\x1d.sealway.broker.v1.DescriptorR\n" +
@@ -3383,11 +3523,12 @@ const file_broker_proto_rawDesc = "" +
 	"\x05input\x18\x01 \x01(\fR\x05input\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x1f\n" +
 	"\vkey_version\x18\x03 \x01(\rR\n" +
-	"keyVersion\"s\n" +
+	"keyVersion\"\x91\x01\n" +
 	"\rVerifyRequest\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x15\n" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x121\n" +
-	"\x06signed\x18\x03 \x03(\v2\x19.sealway.broker.v1.SignedR\x06signed\"e\n" +
+	"\x06signed\x18\x03 \x03(\v2\x19.sealway.broker.v1.SignedR\x06signed\x12\x1c\n" +
+	"\tprehashed\x18\x04 \x01(\bR\tprehashed\"e\n" +
 	"\x0eVerifyResponse\x12=\n" +
 	"\n" +
 	"descriptor\x18\x01 \x01(\v2\x1d.sealway.broker.v1.DescriptorR\n" +
@@ -3480,26 +3621,39 @@ const file_broker_proto_rawDesc = "" +
 	"descriptor\x18\x01 \x01(\v2\x1d.sealway.broker.v1.DescriptorR\n" +
 	"descriptor\x12!\n" +
 	"\fcontent_keys\x18\x02 \x03(\fR\vcontentKeys\"\x14\n" +
-	"\x12InformationRequest\"\xc5\x01\n" +
+	"\x12InformationRequest\"\x8b\x02\n" +
 	"\x13InformationResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
 	"\x06module\x18\x02 \x01(\tR\x06module\x12%\n" +
 	"\x0emodule_version\x18\x03 \x01(\tR\rmoduleVersion\x12 \n" +
 	"\vcertificate\x18\x04 \x01(\tR\vcertificate\x12\x17\n" +
 	"\ais_fips\x18\x05 \x01(\bR\x06isFips\x12\x1a\n" +
-	"\bprofiles\x18\x06 \x03(\tR\bprofiles\"x\n" +
+	"\bprofiles\x18\x06 \x03(\tR\bprofiles\x12D\n" +
+	"\n" +
+	"operations\x18\a \x03(\v2$.sealway.broker.v1.ProfileOperationsR\n" +
+	"operations\"\xbc\x01\n" +
+	"\x11ProfileOperations\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x1b\n" +
+	"\thash_data\x18\x02 \x01(\tR\bhashData\x12\x1b\n" +
+	"\tsign_data\x18\x03 \x01(\tR\bsignData\x12#\n" +
+	"\rsigns_digests\x18\x04 \x01(\bR\fsignsDigests\x12\x16\n" +
+	"\x06unwrap\x18\x05 \x01(\tR\x06unwrap\x12\x16\n" +
+	"\x06random\x18\x06 \x01(\bR\x06random\"x\n" +
 	"\n" +
 	"KeyVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x121\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1b.sealway.broker.v1.KeyStateR\x05state\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x03 \x01(\x04R\tcreatedMs\"\x96\x01\n" +
+	"created_ms\x18\x03 \x01(\x04R\tcreatedMs\"\xde\x01\n" +
 	"\x03Key\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1c\n" +
 	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x129\n" +
 	"\bversions\x18\x03 \x03(\v2\x1d.sealway.broker.v1.KeyVersionR\bversions\x12\x1f\n" +
 	"\vis_imported\x18\x04 \x01(\bR\n" +
-	"isImported\"7\n" +
+	"isImported\x12'\n" +
+	"\x0fcurrent_version\x18\x05 \x01(\rR\x0ecurrentVersion\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x06 \x01(\fR\tpublicKey\"7\n" +
 	"\vKeyResponse\x12(\n" +
 	"\x03key\x18\x01 \x01(\v2\x16.sealway.broker.v1.KeyR\x03key\"F\n" +
 	"\x0fGenerateRequest\x12\x15\n" +
@@ -3508,10 +3662,11 @@ const file_broker_proto_rawDesc = "" +
 	"\rImportRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1c\n" +
 	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x12\x1a\n" +
-	"\bmaterial\x18\x03 \x01(\fR\bmaterial\"9\n" +
+	"\bmaterial\x18\x03 \x01(\fR\bmaterial\"S\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\"U\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\x12\x18\n" +
+	"\aprofile\x18\x03 \x01(\tR\aprofile\"U\n" +
 	"\fListResponse\x12*\n" +
 	"\x04keys\x18\x01 \x03(\v2\x16.sealway.broker.v1.KeyR\x04keys\x12\x19\n" +
 	"\bhas_more\x18\x02 \x01(\bR\ahasMore\"B\n" +
@@ -3572,7 +3727,7 @@ func file_broker_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_broker_proto_goTypes = []any{
 	(KeyState)(0),                   // 0: sealway.broker.v1.KeyState
 	(*Descriptor)(nil),              // 1: sealway.broker.v1.Descriptor
@@ -3616,18 +3771,19 @@ var file_broker_proto_goTypes = []any{
 	(*UnwrapResponse)(nil),          // 39: sealway.broker.v1.UnwrapResponse
 	(*InformationRequest)(nil),      // 40: sealway.broker.v1.InformationRequest
 	(*InformationResponse)(nil),     // 41: sealway.broker.v1.InformationResponse
-	(*KeyVersion)(nil),              // 42: sealway.broker.v1.KeyVersion
-	(*Key)(nil),                     // 43: sealway.broker.v1.Key
-	(*KeyResponse)(nil),             // 44: sealway.broker.v1.KeyResponse
-	(*GenerateRequest)(nil),         // 45: sealway.broker.v1.GenerateRequest
-	(*ImportRequest)(nil),           // 46: sealway.broker.v1.ImportRequest
-	(*ListRequest)(nil),             // 47: sealway.broker.v1.ListRequest
-	(*ListResponse)(nil),            // 48: sealway.broker.v1.ListResponse
-	(*RotateRequest)(nil),           // 49: sealway.broker.v1.RotateRequest
-	(*DisableRequest)(nil),          // 50: sealway.broker.v1.DisableRequest
-	(*EnableRequest)(nil),           // 51: sealway.broker.v1.EnableRequest
-	(*PublicKeyRequest)(nil),        // 52: sealway.broker.v1.PublicKeyRequest
-	(*PublicKeyResponse)(nil),       // 53: sealway.broker.v1.PublicKeyResponse
+	(*ProfileOperations)(nil),       // 42: sealway.broker.v1.ProfileOperations
+	(*KeyVersion)(nil),              // 43: sealway.broker.v1.KeyVersion
+	(*Key)(nil),                     // 44: sealway.broker.v1.Key
+	(*KeyResponse)(nil),             // 45: sealway.broker.v1.KeyResponse
+	(*GenerateRequest)(nil),         // 46: sealway.broker.v1.GenerateRequest
+	(*ImportRequest)(nil),           // 47: sealway.broker.v1.ImportRequest
+	(*ListRequest)(nil),             // 48: sealway.broker.v1.ListRequest
+	(*ListResponse)(nil),            // 49: sealway.broker.v1.ListResponse
+	(*RotateRequest)(nil),           // 50: sealway.broker.v1.RotateRequest
+	(*DisableRequest)(nil),          // 51: sealway.broker.v1.DisableRequest
+	(*EnableRequest)(nil),           // 52: sealway.broker.v1.EnableRequest
+	(*PublicKeyRequest)(nil),        // 53: sealway.broker.v1.PublicKeyRequest
+	(*PublicKeyResponse)(nil),       // 54: sealway.broker.v1.PublicKeyResponse
 }
 var file_broker_proto_depIdxs = []int32{
 	2,  // 0: sealway.broker.v1.Descriptor.deprecation:type_name -> sealway.broker.v1.Deprecation
@@ -3659,59 +3815,60 @@ var file_broker_proto_depIdxs = []int32{
 	1,  // 26: sealway.broker.v1.DecapsulateResponse.descriptor:type_name -> sealway.broker.v1.Descriptor
 	37, // 27: sealway.broker.v1.UnwrapRequest.wrapped:type_name -> sealway.broker.v1.WrappedKey
 	1,  // 28: sealway.broker.v1.UnwrapResponse.descriptor:type_name -> sealway.broker.v1.Descriptor
-	0,  // 29: sealway.broker.v1.KeyVersion.state:type_name -> sealway.broker.v1.KeyState
-	42, // 30: sealway.broker.v1.Key.versions:type_name -> sealway.broker.v1.KeyVersion
-	43, // 31: sealway.broker.v1.KeyResponse.key:type_name -> sealway.broker.v1.Key
-	43, // 32: sealway.broker.v1.ListResponse.keys:type_name -> sealway.broker.v1.Key
-	3,  // 33: sealway.broker.v1.Broker.Hash:input_type -> sealway.broker.v1.HashRequest
-	5,  // 34: sealway.broker.v1.Broker.SignCertificate:input_type -> sealway.broker.v1.SignCertificateRequest
-	9,  // 35: sealway.broker.v1.Broker.Encrypt:input_type -> sealway.broker.v1.EncryptRequest
-	11, // 36: sealway.broker.v1.Broker.Decrypt:input_type -> sealway.broker.v1.DecryptRequest
-	15, // 37: sealway.broker.v1.Broker.Rewrap:input_type -> sealway.broker.v1.RewrapRequest
-	18, // 38: sealway.broker.v1.Broker.Sign:input_type -> sealway.broker.v1.SignRequest
-	21, // 39: sealway.broker.v1.Broker.Verify:input_type -> sealway.broker.v1.VerifyRequest
-	23, // 40: sealway.broker.v1.Broker.Mac:input_type -> sealway.broker.v1.MacRequest
-	25, // 41: sealway.broker.v1.Broker.VerifyMac:input_type -> sealway.broker.v1.VerifyMacRequest
-	28, // 42: sealway.broker.v1.Broker.Derive:input_type -> sealway.broker.v1.DeriveRequest
-	30, // 43: sealway.broker.v1.Broker.Random:input_type -> sealway.broker.v1.RandomRequest
-	32, // 44: sealway.broker.v1.Broker.Encapsulate:input_type -> sealway.broker.v1.EncapsulateRequest
-	35, // 45: sealway.broker.v1.Broker.Decapsulate:input_type -> sealway.broker.v1.DecapsulateRequest
-	38, // 46: sealway.broker.v1.Broker.Unwrap:input_type -> sealway.broker.v1.UnwrapRequest
-	40, // 47: sealway.broker.v1.Broker.Information:input_type -> sealway.broker.v1.InformationRequest
-	45, // 48: sealway.broker.v1.Keys.Generate:input_type -> sealway.broker.v1.GenerateRequest
-	46, // 49: sealway.broker.v1.Keys.Import:input_type -> sealway.broker.v1.ImportRequest
-	47, // 50: sealway.broker.v1.Keys.List:input_type -> sealway.broker.v1.ListRequest
-	49, // 51: sealway.broker.v1.Keys.Rotate:input_type -> sealway.broker.v1.RotateRequest
-	50, // 52: sealway.broker.v1.Keys.Disable:input_type -> sealway.broker.v1.DisableRequest
-	51, // 53: sealway.broker.v1.Keys.Enable:input_type -> sealway.broker.v1.EnableRequest
-	52, // 54: sealway.broker.v1.Keys.PublicKey:input_type -> sealway.broker.v1.PublicKeyRequest
-	4,  // 55: sealway.broker.v1.Broker.Hash:output_type -> sealway.broker.v1.HashResponse
-	6,  // 56: sealway.broker.v1.Broker.SignCertificate:output_type -> sealway.broker.v1.SignCertificateResponse
-	10, // 57: sealway.broker.v1.Broker.Encrypt:output_type -> sealway.broker.v1.EncryptResponse
-	12, // 58: sealway.broker.v1.Broker.Decrypt:output_type -> sealway.broker.v1.DecryptResponse
-	16, // 59: sealway.broker.v1.Broker.Rewrap:output_type -> sealway.broker.v1.RewrapResponse
-	19, // 60: sealway.broker.v1.Broker.Sign:output_type -> sealway.broker.v1.SignResponse
-	22, // 61: sealway.broker.v1.Broker.Verify:output_type -> sealway.broker.v1.VerifyResponse
-	24, // 62: sealway.broker.v1.Broker.Mac:output_type -> sealway.broker.v1.MacResponse
-	26, // 63: sealway.broker.v1.Broker.VerifyMac:output_type -> sealway.broker.v1.VerifyMacResponse
-	29, // 64: sealway.broker.v1.Broker.Derive:output_type -> sealway.broker.v1.DeriveResponse
-	31, // 65: sealway.broker.v1.Broker.Random:output_type -> sealway.broker.v1.RandomResponse
-	34, // 66: sealway.broker.v1.Broker.Encapsulate:output_type -> sealway.broker.v1.EncapsulateResponse
-	36, // 67: sealway.broker.v1.Broker.Decapsulate:output_type -> sealway.broker.v1.DecapsulateResponse
-	39, // 68: sealway.broker.v1.Broker.Unwrap:output_type -> sealway.broker.v1.UnwrapResponse
-	41, // 69: sealway.broker.v1.Broker.Information:output_type -> sealway.broker.v1.InformationResponse
-	44, // 70: sealway.broker.v1.Keys.Generate:output_type -> sealway.broker.v1.KeyResponse
-	44, // 71: sealway.broker.v1.Keys.Import:output_type -> sealway.broker.v1.KeyResponse
-	48, // 72: sealway.broker.v1.Keys.List:output_type -> sealway.broker.v1.ListResponse
-	44, // 73: sealway.broker.v1.Keys.Rotate:output_type -> sealway.broker.v1.KeyResponse
-	44, // 74: sealway.broker.v1.Keys.Disable:output_type -> sealway.broker.v1.KeyResponse
-	44, // 75: sealway.broker.v1.Keys.Enable:output_type -> sealway.broker.v1.KeyResponse
-	53, // 76: sealway.broker.v1.Keys.PublicKey:output_type -> sealway.broker.v1.PublicKeyResponse
-	55, // [55:77] is the sub-list for method output_type
-	33, // [33:55] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	42, // 29: sealway.broker.v1.InformationResponse.operations:type_name -> sealway.broker.v1.ProfileOperations
+	0,  // 30: sealway.broker.v1.KeyVersion.state:type_name -> sealway.broker.v1.KeyState
+	43, // 31: sealway.broker.v1.Key.versions:type_name -> sealway.broker.v1.KeyVersion
+	44, // 32: sealway.broker.v1.KeyResponse.key:type_name -> sealway.broker.v1.Key
+	44, // 33: sealway.broker.v1.ListResponse.keys:type_name -> sealway.broker.v1.Key
+	3,  // 34: sealway.broker.v1.Broker.Hash:input_type -> sealway.broker.v1.HashRequest
+	5,  // 35: sealway.broker.v1.Broker.SignCertificate:input_type -> sealway.broker.v1.SignCertificateRequest
+	9,  // 36: sealway.broker.v1.Broker.Encrypt:input_type -> sealway.broker.v1.EncryptRequest
+	11, // 37: sealway.broker.v1.Broker.Decrypt:input_type -> sealway.broker.v1.DecryptRequest
+	15, // 38: sealway.broker.v1.Broker.Rewrap:input_type -> sealway.broker.v1.RewrapRequest
+	18, // 39: sealway.broker.v1.Broker.Sign:input_type -> sealway.broker.v1.SignRequest
+	21, // 40: sealway.broker.v1.Broker.Verify:input_type -> sealway.broker.v1.VerifyRequest
+	23, // 41: sealway.broker.v1.Broker.Mac:input_type -> sealway.broker.v1.MacRequest
+	25, // 42: sealway.broker.v1.Broker.VerifyMac:input_type -> sealway.broker.v1.VerifyMacRequest
+	28, // 43: sealway.broker.v1.Broker.Derive:input_type -> sealway.broker.v1.DeriveRequest
+	30, // 44: sealway.broker.v1.Broker.Random:input_type -> sealway.broker.v1.RandomRequest
+	32, // 45: sealway.broker.v1.Broker.Encapsulate:input_type -> sealway.broker.v1.EncapsulateRequest
+	35, // 46: sealway.broker.v1.Broker.Decapsulate:input_type -> sealway.broker.v1.DecapsulateRequest
+	38, // 47: sealway.broker.v1.Broker.Unwrap:input_type -> sealway.broker.v1.UnwrapRequest
+	40, // 48: sealway.broker.v1.Broker.Information:input_type -> sealway.broker.v1.InformationRequest
+	46, // 49: sealway.broker.v1.Keys.Generate:input_type -> sealway.broker.v1.GenerateRequest
+	47, // 50: sealway.broker.v1.Keys.Import:input_type -> sealway.broker.v1.ImportRequest
+	48, // 51: sealway.broker.v1.Keys.List:input_type -> sealway.broker.v1.ListRequest
+	50, // 52: sealway.broker.v1.Keys.Rotate:input_type -> sealway.broker.v1.RotateRequest
+	51, // 53: sealway.broker.v1.Keys.Disable:input_type -> sealway.broker.v1.DisableRequest
+	52, // 54: sealway.broker.v1.Keys.Enable:input_type -> sealway.broker.v1.EnableRequest
+	53, // 55: sealway.broker.v1.Keys.PublicKey:input_type -> sealway.broker.v1.PublicKeyRequest
+	4,  // 56: sealway.broker.v1.Broker.Hash:output_type -> sealway.broker.v1.HashResponse
+	6,  // 57: sealway.broker.v1.Broker.SignCertificate:output_type -> sealway.broker.v1.SignCertificateResponse
+	10, // 58: sealway.broker.v1.Broker.Encrypt:output_type -> sealway.broker.v1.EncryptResponse
+	12, // 59: sealway.broker.v1.Broker.Decrypt:output_type -> sealway.broker.v1.DecryptResponse
+	16, // 60: sealway.broker.v1.Broker.Rewrap:output_type -> sealway.broker.v1.RewrapResponse
+	19, // 61: sealway.broker.v1.Broker.Sign:output_type -> sealway.broker.v1.SignResponse
+	22, // 62: sealway.broker.v1.Broker.Verify:output_type -> sealway.broker.v1.VerifyResponse
+	24, // 63: sealway.broker.v1.Broker.Mac:output_type -> sealway.broker.v1.MacResponse
+	26, // 64: sealway.broker.v1.Broker.VerifyMac:output_type -> sealway.broker.v1.VerifyMacResponse
+	29, // 65: sealway.broker.v1.Broker.Derive:output_type -> sealway.broker.v1.DeriveResponse
+	31, // 66: sealway.broker.v1.Broker.Random:output_type -> sealway.broker.v1.RandomResponse
+	34, // 67: sealway.broker.v1.Broker.Encapsulate:output_type -> sealway.broker.v1.EncapsulateResponse
+	36, // 68: sealway.broker.v1.Broker.Decapsulate:output_type -> sealway.broker.v1.DecapsulateResponse
+	39, // 69: sealway.broker.v1.Broker.Unwrap:output_type -> sealway.broker.v1.UnwrapResponse
+	41, // 70: sealway.broker.v1.Broker.Information:output_type -> sealway.broker.v1.InformationResponse
+	45, // 71: sealway.broker.v1.Keys.Generate:output_type -> sealway.broker.v1.KeyResponse
+	45, // 72: sealway.broker.v1.Keys.Import:output_type -> sealway.broker.v1.KeyResponse
+	49, // 73: sealway.broker.v1.Keys.List:output_type -> sealway.broker.v1.ListResponse
+	45, // 74: sealway.broker.v1.Keys.Rotate:output_type -> sealway.broker.v1.KeyResponse
+	45, // 75: sealway.broker.v1.Keys.Disable:output_type -> sealway.broker.v1.KeyResponse
+	45, // 76: sealway.broker.v1.Keys.Enable:output_type -> sealway.broker.v1.KeyResponse
+	54, // 77: sealway.broker.v1.Keys.PublicKey:output_type -> sealway.broker.v1.PublicKeyResponse
+	56, // [56:78] is the sub-list for method output_type
+	34, // [34:56] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_broker_proto_init() }
@@ -3738,7 +3895,7 @@ func file_broker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_proto_rawDesc), len(file_broker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

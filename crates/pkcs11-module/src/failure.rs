@@ -1,0 +1,29 @@
+//! Errors of the interface: a return value of PKCS#11.
+
+use cryptoki_sys::{
+    CK_RV, CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_DEVICE_ERROR, CKR_DEVICE_MEMORY, CKR_FUNCTION_FAILED,
+    CKR_FUNCTION_REJECTED, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID,
+};
+use sealway_client::broker::{Code, Error};
+
+/// A return value other than `CKR_OK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure(pub(crate) CK_RV);
+
+/// Result of a function of the interface.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Returns the value for a failed call of the broker; `has_key` if the call named a key.
+pub(crate) fn of_broker(error: &Error, has_key: bool) -> Failure {
+    Failure(match error.code {
+        // Gone, restarting, stopping or late: the next call may succeed.
+        Code::Unavailable | Code::DeadlineExceeded => CKR_DEVICE_ERROR,
+        Code::PermissionDenied | Code::FailedPrecondition if has_key => CKR_KEY_FUNCTION_NOT_PERMITTED,
+        Code::PermissionDenied | Code::FailedPrecondition => CKR_FUNCTION_REJECTED,
+        Code::NotFound => CKR_KEY_HANDLE_INVALID,
+        Code::ResourceExhausted => CKR_DEVICE_MEMORY,
+        Code::OutOfRange => CKR_DATA_LEN_RANGE,
+        Code::InvalidArgument => CKR_DATA_INVALID,
+        _ => CKR_FUNCTION_FAILED,
+    })
+}
