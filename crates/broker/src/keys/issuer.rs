@@ -68,7 +68,7 @@ impl IssuerKey for StoreIssuer {
     fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>> {
         let failed = || Refusal::new(Code::Internal, "SignCertificate: the cryptographic module failed");
         match self.key.form(&self.version)? {
-            Form::Pair(secret, _) => secret.sign(scheme(self.kind, hash), message).map_err(|_| failed()),
+            Form::Pair(secret, public) => secret.sign(public, scheme(self.kind, hash), message)?.ok_or_else(failed),
             _ => Err(failed()),
         }
     }

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
-use super::form::Cipher;
+use super::form::{Cipher, CipherKey};
 use crate::folders::weak_above;
 use crate::profile::policy::EncryptAlgorithm;
 use crate::{Code, Refusal, Result};
@@ -176,7 +176,10 @@ impl Wrap for Kek {
             let bytes = [nonce.as_ref().as_slice(), sealed.as_slice()].concat();
             return Ok(WrappedKey { kek_id: id.clone(), bytes });
         }
-        key.key
+        let CipherKey::Here(cipher) = &key.key else {
+            return Err(Refusal::new(Code::Internal, "key store: cannot wrap"));
+        };
+        cipher
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut *sealed)
             .map_err(fault)?;
         Ok(WrappedKey { kek_id: id.clone(), bytes: [nonce.as_slice(), sealed.as_slice()].concat() })
@@ -190,7 +193,8 @@ impl Wrap for Kek {
         let damaged = || Refusal::new(Code::Internal, "key store: does not unwrap");
         let (nonce, sealed) = wrapped.bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(damaged)?;
         let mut material = Zeroizing::new(sealed.to_vec());
-        let opened = key.key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut material);
+        let CipherKey::Here(key) = &key.key else { return Err(damaged()) };
+        let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut material);
         let len = opened.map_err(|_| damaged())?.len();
         material.truncate(len);
         Ok(material)

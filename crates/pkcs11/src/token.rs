@@ -1,0 +1,504 @@
+//! A token for operations: its host process is started, watched, and restarted in the background.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest::{self, SHA256, SHA384, SHA512};
+use aws_lc_rs::rand;
+use parking_lot::{Condvar, Mutex};
+use zeroize::Zeroizing;
+
+use crate::child::Host;
+use crate::host::SESSIONS_MAX;
+use crate::message::{
+    Decrypt, GcmText, Generate, GenerateKey, KeyName, Open, Operation, Ping, Scheme, SecretKind, Sign,
+};
+use crate::{Error, Fault, PinSource, Uri, UriError, spki};
+
+/// Shortest and longest wait before a restart; it doubles with each failure.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Life of a host after which its end counts as the first failure.
+const STABLE: Duration = Duration::from_secs(2);
+/// Interval of the checks of an idle token.
+const CHECK: Duration = Duration::from_secs(2);
+/// Shortest deadline of a start: some modules connect to machines.
+const START: Duration = Duration::from_secs(15);
+/// Deadline of a generation of a key; RSA takes long on a card.
+const GENERATION: Duration = Duration::from_secs(120);
+/// Most calls that wait for a session.
+const WAITING_MAX: usize = 256;
+
+/// Settings of a token.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// URI of the token, with `module-path` and `pin-source`.
+    pub uri: Uri,
+    /// Program of the host process.
+    pub program: PathBuf,
+    /// Arguments of the program that make it call [`crate::run_host`].
+    pub arguments: Vec<String>,
+    /// Environment variables that the host does not inherit; that of the PIN is one without being named.
+    pub hidden: Vec<String>,
+    /// Deadline of an operation; also the longest wait for a session.
+    pub deadline: Duration,
+    /// Concurrent sessions, 1 to 64.
+    pub sessions: u32,
+}
+
+/// Digest of a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    /// SHA-256 (FIPS 180-4), 32 bytes.
+    Sha256,
+    /// SHA-384 (FIPS 180-4), 48 bytes.
+    Sha384,
+    /// SHA-512 (FIPS 180-4), 64 bytes.
+    Sha512,
+}
+
+/// Algorithm of a signature or a MAC over a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    /// ECDSA in DER form; the number is the length of the curve's order in bytes.
+    Ecdsa(Hash, usize),
+    /// RSASSA-PKCS1-v1_5 (RFC 8017 section 8.2).
+    RsaPkcs1(Hash),
+    /// RSASSA-PSS (RFC 8017 section 8.1), with a salt of the digest's length.
+    RsaPss(Hash),
+    /// Ed25519 (RFC 8032).
+    Ed25519,
+    /// HMAC (RFC 2104).
+    Hmac(Hash),
+}
+
+/// Parameters of AES-GCM besides the text.
+#[derive(Clone, Copy, Debug)]
+pub struct Gcm<'a> {
+    /// Nonce of 12 bytes, used once.
+    pub nonce: &'a [u8],
+    /// Additional authenticated data.
+    pub aad: &'a [u8],
+    /// Length of the tag at the ciphertext's end: 12 to 16 bytes.
+    pub tag_len: usize,
+}
+
+/// A token with its host process. Clones share both; the last one ends the process.
+#[derive(Clone)]
+pub struct Token(Arc<Owner>);
+
+struct Owner(Arc<Shared>);
+
+struct Shared {
+    options: Options,
+    module: PathBuf,
+    pin: PinSource,
+    name: String,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    host: Option<Arc<Host>>,
+    /// Reason why there is no host.
+    why: Error,
+    /// True until the end of the first start.
+    is_starting: bool,
+    is_closed: bool,
+    /// Number of the last started host: the end of an earlier one changes nothing.
+    generation: u64,
+    /// Operations in the host, and calls that wait for their turn.
+    running: u32,
+    waiting: usize,
+    /// PIN that the token rejected, and how.
+    rejected: Option<(Zeroizing<String>, Error)>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Token").field(&self.0.0.name).finish()
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_closed = true;
+        if let Some(host) = state.host.take() {
+            host.kill();
+        }
+        self.0.changed.notify_all();
+    }
+}
+
+impl Token {
+    /// Starts the host process in the background. A token that is absent is waited for.
+    ///
+    /// # Errors
+    /// [`UriError`]: the URI does not name a token, its module and the PIN's source.
+    pub fn start(options: Options) -> Result<Token, UriError> {
+        let wrong = |text: &str| UriError(text.into());
+        let uri = &options.uri;
+        if uri.token.is_none() && uri.serial.is_none() {
+            return Err(wrong("expected the token's label or serial number: token=… or serial=…"));
+        }
+        let module = uri.module_path.clone().ok_or_else(|| wrong("expected module-path=…, the path of the module"))?;
+        let pin = uri.pin_source.clone().ok_or_else(|| wrong("expected pin-source=file:… or pin-source=env:…"))?;
+        let state = State {
+            host: None,
+            why: Fault::NotReady.into(),
+            is_starting: true,
+            is_closed: false,
+            generation: 0,
+            running: 0,
+            waiting: 0,
+            rejected: None,
+        };
+        let (name, changed) = (uri.token_name(), Condvar::new());
+        metrics::gauge!("sealway_pkcs11_up", "token" => name.clone()).set(0.0);
+        let shared = Arc::new(Shared { options, module, pin, name, state: Mutex::new(state), changed });
+        let supervised = shared.clone();
+        let spawned = std::thread::Builder::new().name("pkcs11-host".into()).spawn(move || supervise(&supervised));
+        spawned.map_err(|_| wrong("no thread for the host process"))?;
+        Ok(Token(Arc::new(Owner(shared))))
+    }
+
+    /// URI of the token, without module and PIN.
+    pub fn name(&self) -> &str {
+        &self.0.0.name
+    }
+
+    /// URI from the settings.
+    pub fn uri(&self) -> &Uri {
+        &self.0.0.options.uri
+    }
+
+    /// Returns the state of the token: an error if operations would fail now.
+    ///
+    /// # Errors
+    /// The reason why the token is not ready.
+    pub fn health(&self) -> Result<(), Error> {
+        let state = self.0.0.state.lock();
+        if state.host.is_some() { Ok(()) } else { Err(state.why.clone()) }
+    }
+
+    /// Waits until the token is ready; returns at once if its PIN is rejected or locked.
+    ///
+    /// # Errors
+    /// The reason why it is not ready, also at the end of the wait.
+    pub fn wait_ready(&self, wait: Duration) -> Result<(), Error> {
+        let (shared, end) = (&self.0.0, Instant::now() + wait);
+        let mut state = shared.state.lock();
+        loop {
+            if state.host.is_some() {
+                return Ok(());
+            }
+            let is_final = matches!(state.why.fault, Fault::PinWrong | Fault::PinLocked | Fault::PinFinalTry);
+            if is_final || shared.changed.wait_until(&mut state, end).timed_out() {
+                return Err(state.why.clone());
+            }
+        }
+    }
+
+    /// Process id of the host, for tests.
+    #[doc(hidden)]
+    pub fn host_id(&self) -> Option<u32> {
+        self.0.0.state.lock().host.as_ref().map(|host| host.id())
+    }
+
+    /// Reads the public half of a private key as SubjectPublicKeyInfo.
+    ///
+    /// # Errors
+    /// [`Error`]: no such key, or the token is not ready.
+    pub fn public_key(&self, key: &KeyName) -> Result<Vec<u8>, Error> {
+        self.call(Operation::Public(key.clone()))
+    }
+
+    /// Reads the type of a secret key and its length in bytes; 0 if the token does not tell it.
+    ///
+    /// # Errors
+    /// [`Error`]: no such key, or the token is not ready.
+    pub fn secret_key(&self, key: &KeyName) -> Result<(SecretKind, usize), Error> {
+        let answer = self.call(Operation::Secret(key.clone()))?;
+        let parsed = answer.split_first().and_then(|(kind, len)| {
+            let len = u32::from_be_bytes(len.try_into().ok()?);
+            Some((SecretKind::try_from(i32::from(*kind)).ok()?, usize::try_from(len).ok()?))
+        });
+        parsed.ok_or_else(|| Fault::HostDied.into())
+    }
+
+    /// Signs a message, or computes its MAC.
+    ///
+    /// # Errors
+    /// [`Error`]: the key, the mechanism, or the token's state.
+    pub fn sign(&self, key: &KeyName, signing: Signing, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let (scheme, input) = match signing {
+            Signing::Ecdsa(hash, order_len) => {
+                // Some modules reject a digest that is longer than the order. FIPS 186-5 section 6.4.1: its leftmost bits.
+                let mut digest = hash.of(message);
+                digest.truncate(order_len);
+                (Scheme::Ecdsa, digest)
+            }
+            Signing::RsaPkcs1(hash) => (Scheme::RsaPkcs1, [hash.digest_info(), &hash.of(message)].concat()),
+            Signing::RsaPss(Hash::Sha256) => (Scheme::RsaPss256, Hash::Sha256.of(message)),
+            Signing::RsaPss(Hash::Sha384) => (Scheme::RsaPss384, Hash::Sha384.of(message)),
+            Signing::RsaPss(Hash::Sha512) => (Scheme::RsaPss512, Hash::Sha512.of(message)),
+            Signing::Ed25519 => (Scheme::Ed25519, message.to_vec()),
+            Signing::Hmac(Hash::Sha256) => (Scheme::Hmac256, message.to_vec()),
+            Signing::Hmac(Hash::Sha384) => (Scheme::Hmac384, message.to_vec()),
+            Signing::Hmac(Hash::Sha512) => (Scheme::Hmac512, message.to_vec()),
+        };
+        let signature = self.call(Operation::Sign(Sign { key: key.clone(), scheme: scheme.into(), input }))?;
+        match signing {
+            Signing::Ecdsa(..) => {
+                spki::ecdsa(&signature).ok_or_else(|| Error::new(Fault::Device, "a signature of an odd length"))
+            }
+            _ => Ok(signature),
+        }
+    }
+
+    /// Decrypts by RSA-OAEP with an empty label; the digest is SHA-1 or SHA-256, and that of MGF1 too.
+    ///
+    /// # Errors
+    /// [`Fault::Data`]: it does not decrypt; otherwise the key, the mechanism, or the token's state.
+    pub fn decrypt_oaep(&self, key: &KeyName, is_sha1: bool, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let decrypt = Decrypt { key: key.clone(), is_sha1, input: input.to_vec() };
+        self.call(Operation::Decrypt(decrypt)).map(Zeroizing::new)
+    }
+
+    /// Encrypts by AES-GCM; the tag stands at the end.
+    ///
+    /// # Errors
+    /// [`Error`]: the key, the mechanism, or the token's state.
+    pub fn seal(&self, key: &KeyName, gcm: Gcm<'_>, plaintext: &[u8]) -> Result<Vec<u8>, Error> {
+        self.gcm(key, gcm, plaintext, false)
+    }
+
+    /// Decrypts by AES-GCM.
+    ///
+    /// # Errors
+    /// [`Fault::Data`]: it does not open; otherwise the key, the mechanism, or the token's state.
+    pub fn open(&self, key: &KeyName, gcm: Gcm<'_>, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+        self.gcm(key, gcm, sealed, true).map(Zeroizing::new)
+    }
+
+    fn gcm(&self, key: &KeyName, gcm: Gcm<'_>, input: &[u8], opens: bool) -> Result<Vec<u8>, Error> {
+        self.call(Operation::Gcm(GcmText {
+            key: key.clone(),
+            opens,
+            nonce: gcm.nonce.to_vec(),
+            aad: gcm.aad.to_vec(),
+            tag_len: u32::try_from(gcm.tag_len).unwrap_or(u32::MAX),
+            input: input.to_vec(),
+        }))
+    }
+
+    /// Generates a key on the token that never leaves it, with a random id; returns its name. After an error the token
+    /// may have the key: it is not generated again.
+    ///
+    /// # Errors
+    /// [`Fault::KeyExists`]: a key has the label; otherwise the mechanism, or the token's state.
+    pub fn generate(&self, label: &str, kind: Generate, size: u32) -> Result<KeyName, Error> {
+        let mut id = vec![0; 16];
+        rand::fill(&mut id).map_err(|_| Error::new(Fault::Device, "no randomness"))?;
+        let key = KeyName { id: Some(id), label: Some(label.to_owned()) };
+        self.call(Operation::Generate(GenerateKey { key: key.clone(), kind: kind.into(), size }))?;
+        Ok(key)
+    }
+
+    /// Runs an operation in a session of the host. It is never sent twice.
+    fn call(&self, operation: Operation) -> Result<Vec<u8>, Error> {
+        let shared = &self.0.0;
+        let done = shared.call(operation);
+        let result = done.as_ref().err().map_or("done", |err| err.fault.name());
+        metrics::counter!("sealway_pkcs11_operations_total", "token" => shared.name.clone(), "result" => result)
+            .increment(1);
+        done
+    }
+}
+
+impl Hash {
+    fn of(self, message: &[u8]) -> Vec<u8> {
+        let algorithm = match self {
+            Hash::Sha256 => &SHA256,
+            Hash::Sha384 => &SHA384,
+            Hash::Sha512 => &SHA512,
+        };
+        digest::digest(algorithm, message).as_ref().to_vec()
+    }
+
+    /// DER before the digest (RFC 8017 section 9.2, note 1).
+    fn digest_info(self) -> &'static [u8] {
+        match self {
+            Hash::Sha256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00\x04\x20",
+            Hash::Sha384 => b"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x02\x05\x00\x04\x30",
+            Hash::Sha512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x03\x05\x00\x04\x40",
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for a host and a session, and runs an operation. Each operation in the host has a session, so that one which
+    /// does not end in time hangs.
+    fn call(&self, operation: Operation) -> Result<Vec<u8>, Error> {
+        let deadline = match operation {
+            Operation::Generate(_) => self.options.deadline.max(GENERATION),
+            _ => self.options.deadline,
+        };
+        let host = self.turn()?;
+        let done = host.call(operation, deadline);
+        let mut state = self.state.lock();
+        state.running = state.running.saturating_sub(1);
+        self.changed.notify_all();
+        done
+    }
+
+    fn turn(&self) -> Result<Arc<Host>, Error> {
+        let end = Instant::now() + self.options.deadline;
+        let mut state = self.state.lock();
+        if state.waiting >= WAITING_MAX {
+            return Err(Fault::Busy.into());
+        }
+        state.waiting += 1;
+        let turn = loop {
+            match &state.host {
+                Some(host) if state.running < self.options.sessions.clamp(1, SESSIONS_MAX) => break Ok(host.clone()),
+                // A token that is down fails fast, except at the start and shortly after.
+                None if !state.is_starting => break Err(state.why.clone()),
+                _ => {}
+            }
+            if self.changed.wait_until(&mut state, end).timed_out() {
+                let fault = if state.host.is_some() { Fault::Busy.into() } else { state.why.clone() };
+                break Err(fault);
+            }
+        };
+        state.waiting -= 1;
+        if turn.is_ok() {
+            state.running += 1;
+        }
+        turn
+    }
+
+    /// Starts a host, and logs in.
+    fn start(self: &Arc<Self>) -> Result<Arc<Host>, Error> {
+        let pin = self.pin.read()?;
+        if let Some((_, err)) = self.state.lock().rejected.as_ref().filter(|(rejected, _)| *rejected == pin) {
+            return Err(err.clone());
+        }
+        metrics::counter!("sealway_pkcs11_starts_total", "token" => self.name.clone()).increment(1);
+        let Options { uri, program, arguments, hidden, deadline, sessions } = &self.options;
+        let hidden: Vec<String> = hidden.iter().cloned().chain(self.pin.variable().map(str::to_owned)).collect();
+        let generation = {
+            let mut state = self.state.lock();
+            state.generation += 1;
+            state.generation
+        };
+        let weak = Arc::downgrade(self);
+        let on_end = move || {
+            let Some(shared) = weak.upgrade() else { return };
+            let mut state = shared.state.lock();
+            if state.generation == generation {
+                state.host = None;
+            }
+            shared.changed.notify_all();
+        };
+        let started = Host::start(program, arguments, &hidden, *deadline, on_end);
+        let host = started.map_err(|err| Error::new(Fault::HostDied, format!("the process does not start: {err}")))?;
+        let open = Open {
+            module: self.module.display().to_string(),
+            token: uri.token.clone(),
+            serial: uri.serial.clone(),
+            manufacturer: uri.manufacturer.clone(),
+            model: uri.model.clone(),
+            pin: pin.as_str().to_owned(),
+            sessions: *sessions,
+        };
+        if let Err(err) = host.call(Operation::Open(open), START.max(*deadline)) {
+            host.kill();
+            // A lock that the token's flags show has no detail: the PIN was not tried.
+            if err.fault == Fault::PinWrong || (err.fault == Fault::PinLocked && !err.detail.is_empty()) {
+                self.state.lock().rejected = Some((pin, err.clone()));
+            }
+            return Err(err);
+        }
+        Ok(host)
+    }
+}
+
+/// Keeps a host running until the token is closed.
+fn supervise(shared: &Arc<Shared>) {
+    let gauge = metrics::gauge!("sealway_pkcs11_up", "token" => shared.name.clone());
+    let mut pause = BACK_OFF.0;
+    let mut logged: Option<Fault> = None;
+    while !shared.state.lock().is_closed {
+        let begin = Instant::now();
+        let why = match shared.start() {
+            Ok(host) => {
+                tracing::info!(token = %shared.name, "the token is ready");
+                logged = None;
+                gauge.set(1.0);
+                let why = watch(shared, &host);
+                gauge.set(0.0);
+                if begin.elapsed() >= STABLE {
+                    pause = BACK_OFF.0;
+                }
+                why
+            }
+            Err(err) => err,
+        };
+        if logged != Some(why.fault) && !shared.state.lock().is_closed {
+            tracing::warn!(token = %shared.name, reason = why.fault.name(), err = %why, "the token is not ready");
+            logged = Some(why.fault);
+        }
+        let mut state = shared.state.lock();
+        // Calls wait for a restart that probably repairs it at once, and for no other.
+        (state.why, state.is_starting) = match why.fault {
+            Fault::HostDied => (Error::new(Fault::NotReady, "its host process ended"), pause < BACK_OFF.1 / 4),
+            _ => (why, false),
+        };
+        shared.changed.notify_all();
+        if !state.is_closed {
+            let end = Instant::now() + pause;
+            while !state.is_closed && !shared.changed.wait_until(&mut state, end).timed_out() {}
+            pause = (pause * 2).min(BACK_OFF.1);
+        }
+    }
+}
+
+/// Serves with a host until it ends; returns why.
+fn watch(shared: &Arc<Shared>, host: &Arc<Host>) -> Error {
+    {
+        let mut state = shared.state.lock();
+        if state.is_closed {
+            host.kill();
+            return Fault::NotReady.into();
+        }
+        (state.host, state.is_starting) = (Some(host.clone()), false);
+        // The operations of the host before have ended: their calls return at its end.
+        shared.changed.notify_all();
+    }
+    loop {
+        {
+            let mut state = shared.state.lock();
+            let end = Instant::now() + CHECK;
+            while state.host.is_some() && !state.is_closed && !shared.changed.wait_until(&mut state, end).timed_out() {}
+            if state.host.is_none() {
+                return Fault::HostDied.into();
+            }
+            if state.is_closed {
+                return Fault::NotReady.into();
+            }
+        }
+        let checked = shared.call(Operation::Ping(Ping {}));
+        match checked {
+            Ok(_) => {}
+            // Busy: its sessions work.
+            Err(err) if matches!(err.fault, Fault::Busy | Fault::SessionCount) => {}
+            Err(err) => {
+                host.kill();
+                shared.state.lock().host = None;
+                return err;
+            }
+        }
+    }
+}
