@@ -36,8 +36,7 @@ impl SoftHsm {
     /// # Errors
     /// SoftHSM2 is not installed, or does not initialise the token.
     pub fn new() -> anyhow::Result<SoftHsm> {
-        let module = MODULES.iter().map(PathBuf::from).find(|path| path.exists());
-        let module = module.context("softhsm2 is missing: scripts/setup-tests.sh installs it")?;
+        let module = module()?;
         let folder = tempfile::Builder::new().prefix("sealway-softhsm-").tempdir()?;
         std::fs::create_dir(folder.path().join("tokens"))?;
         let conf = format!(
@@ -154,6 +153,15 @@ impl SoftHsm {
     pub fn logins(&self) -> usize {
         std::fs::read(self.folder().join("logins")).map_or(0, |bytes| bytes.len())
     }
+}
+
+/// Returns the path of SoftHSM2's module.
+///
+/// # Errors
+/// SoftHSM2 is not installed.
+pub fn module() -> anyhow::Result<PathBuf> {
+    let found = MODULES.iter().map(PathBuf::from).find(|path| path.exists());
+    found.context("softhsm2 is missing: scripts/setup-tests.sh installs it")
 }
 
 fn run(command: &mut Command) -> anyhow::Result<String> {

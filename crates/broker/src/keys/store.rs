@@ -163,6 +163,7 @@ impl Store {
     /// Those of [`Store::generate`]; [`Code::InvalidArgument`] if the material is not a key of the algorithm.
     pub fn import(&self, id: &str, algorithm: Algorithm, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>> {
         self.shared.may_add(id)?;
+        token::check_label(id, bytes)?;
         let material = material::import(&self.shared.tokens, algorithm, bytes)?;
         self.shared.add(id, algorithm, &material, true, now_ms)
     }
@@ -369,6 +370,7 @@ impl SharedStore {
     /// Imports or generates the material of a key's next version: on a token if the last version is on one.
     fn next_material(&self, key: &Key, bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         if !bytes.is_empty() {
+            token::check_label(&key.id, bytes)?;
             return material::import(&self.tokens, key.algorithm, bytes);
         }
         let last = key.versions.last().map(|version| self.unwrap(key, version)).transpose()?;

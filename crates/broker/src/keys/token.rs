@@ -170,6 +170,23 @@ pub(crate) fn is_on_token(material: &[u8]) -> bool {
     material.starts_with(SCHEME)
 }
 
+/// Checks that an imported URI names a key whose label is the id, or the id with `-v` and a number. Rules for callers name ids: a
+/// caller who may import one key must not reach the others of the token.
+pub(crate) fn check_label(id: &str, material: &[u8]) -> Result<()> {
+    if !is_on_token(material) {
+        return Ok(());
+    }
+    let uri = material_uri(material)?;
+    let is_version = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    let rest = uri.object.as_deref().and_then(|label| label.strip_prefix(id));
+    if rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix("-v").is_some_and(is_version)) {
+        return Ok(());
+    }
+    let text =
+        format!("material: expected object={id} or object={id}-vNUMBER in the URI: the label is the id of the key");
+    Err(Refusal::invalid(text))
+}
+
 fn parse(text: &str) -> Result<Uri> {
     let uri = Uri::parse(text.trim()).map_err(|err| Refusal::invalid(format!("material: {err}")))?;
     if uri.has_query() {
