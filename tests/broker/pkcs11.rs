@@ -232,8 +232,13 @@ async fn a_key_encryption_key_on_a_token_takes_over_and_opens_the_folder_without
     let given = DecryptInput { cipher: &sealed[0], aad: b"" };
     let opened = client.decrypt("Seal", "seal", &[given]).await.unwrap().outputs.remove(0);
     assert_eq!(opened.unwrap().as_ref(), b"kept");
-    // Without the token no key opens, and the broker says why.
+    // A restart by a supervisor would try a wrong PIN until it is locked: this exit code prevents it.
     fixture.broker.stop().unwrap();
+    fixture.hsm.set_pin_file("wrong-pin").unwrap();
+    let err = fixture.broker.start_again().unwrap_err().to_string();
+    assert!(err.contains("exit status: 70") && err.contains("the token rejected the PIN"), "{err}");
+    fixture.hsm.set_pin_file(PIN).unwrap();
+    // Without the token no key opens, and the broker says why.
     fixture.hsm.remove().unwrap();
     let err = fixture.broker.start_again().unwrap_err().to_string();
     assert!(err.contains("--kek-pkcs11") && err.contains("the token is absent"), "{err}");

@@ -21,7 +21,7 @@ use crate::service::Service;
 use crate::settings::{self, Settings};
 use crate::wire::transit::{self, Tokens, Transit};
 use crate::wire::{Options, Wires};
-use crate::{scrape, socket};
+use crate::{Code, scrape, socket};
 
 /// Time for calls in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -183,7 +183,11 @@ fn keys(settings: &Settings, tokens: &keys::Tokens) -> Result<Option<Store>, Fai
     let file = |path| Kek::from_file(path).map_err(|err| Failure::wrong(format!("--kek-file: {err}")));
     let wrap: Box<dyn Wrap> = match (&settings.kek_pkcs11, &settings.kek) {
         (Some(uri), earlier) => {
-            let kek = tokens.kek(uri).map_err(|err| Failure::other(format!("--kek-pkcs11: {err}")))?;
+            let kek = tokens.kek(uri).map_err(|err| Failure {
+                // A restart that does not help must not try the PIN again: a few tries lock it.
+                code: if err.code == Code::FailedPrecondition { module::EXIT_CODE } else { 1 },
+                text: format!("--kek-pkcs11: {err}"),
+            })?;
             match earlier {
                 Some(path) => Box::new(kek.with_earlier(file(path)?)),
                 None => Box::new(kek),
