@@ -78,7 +78,7 @@ pub struct Settings {
     pub keys: Option<PathBuf>,
     /// File of the key-encryption keys; `None` for the environment variable.
     pub kek: Option<PathBuf>,
-    /// Tokens of PKCS#11.
+    /// Tokens of PKCS#11, with module and PIN.
     pub pkcs11: Vec<sealway_pkcs11::Options>,
     /// URI of the key-encryption key on a token; `None` for the file or the environment variable.
     pub kek_pkcs11: Option<String>,

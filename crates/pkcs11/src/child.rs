@@ -76,7 +76,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Process id.
+    /// Returns the id of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.lock().id()
     }

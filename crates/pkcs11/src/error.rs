@@ -30,7 +30,7 @@ pub enum Fault {
     KeyNotFound = 10,
     /// Several keys on the token fit the URI.
     SeveralKeys = 11,
-    /// The key exists already.
+    /// The token has a key of this label already.
     KeyExists = 12,
     /// The token does not have the mechanism.
     Mechanism = 13,
@@ -120,7 +120,7 @@ impl Fault {
 /// A failed operation on a token. Its text never contains a PIN, a key or an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Kind of the error.
+    /// Kind of the error, for callers.
     pub fault: Fault,
     /// Name of the module's return value, or another detail; may be empty.
     pub detail: String,

@@ -13,6 +13,7 @@ mod message;
 mod module;
 mod pin;
 mod spki;
+mod supervisor;
 mod token;
 mod uri;
 

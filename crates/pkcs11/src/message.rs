@@ -26,7 +26,7 @@ pub struct KeyName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum Scheme {
-    /// ECDSA of a digest.
+    /// ECDSA of a digest (FIPS 186-5).
     Ecdsa = 1,
     /// RSA PKCS#1 v1.5 of a DigestInfo.
     RsaPkcs1 = 2,
@@ -36,7 +36,7 @@ pub enum Scheme {
     RsaPss384 = 4,
     /// RSA-PSS of a SHA-512 digest.
     RsaPss512 = 5,
-    /// Ed25519 of a message.
+    /// Ed25519 of a message (RFC 8032).
     Ed25519 = 6,
     /// HMAC with SHA-256 of a message.
     Hmac256 = 7,
@@ -50,7 +50,7 @@ pub enum Scheme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum SecretKind {
-    /// AES.
+    /// AES, of 16, 24 or 32 bytes.
     Aes = 1,
     /// A generic secret, or a key of one HMAC.
     Generic = 2,
@@ -60,13 +60,13 @@ pub enum SecretKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum Generate {
-    /// A pair on P-256.
+    /// An ECDSA pair on P-256.
     P256 = 1,
-    /// A pair on P-384.
+    /// An ECDSA pair on P-384.
     P384 = 2,
-    /// A pair on P-521.
+    /// An ECDSA pair on P-521.
     P521 = 3,
-    /// An Ed25519 pair.
+    /// An Ed25519 pair (RFC 8032).
     Ed25519 = 4,
     /// An RSA pair that signs; the size is in bits.
     RsaSign = 5,

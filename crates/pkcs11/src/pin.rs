@@ -12,10 +12,10 @@ use zeroize::Zeroizing;
 use crate::uri::UriError;
 use crate::{Error, Fault};
 
-/// Longest PIN, in bytes.
+/// Length of the longest PIN, in bytes.
 const PIN_LEN_MAX: usize = 255;
 
-/// Source of a PIN.
+/// Source of the PIN of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PinSource {
     /// `file:PATH`: the first line of the file. Only its owner may access it.
@@ -51,7 +51,7 @@ impl PinSource {
         }
     }
 
-    /// Reads the PIN.
+    /// Reads the PIN from its source.
     ///
     /// # Errors
     /// [`Fault::PinSource`], naming the source and never its content.

@@ -6,30 +6,13 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{self, SHA256, SHA384, SHA512};
 use aws_lc_rs::rand;
-use parking_lot::{Condvar, Mutex};
 use zeroize::Zeroizing;
 
-use crate::child::Host;
-use crate::host::SESSIONS_MAX;
-use crate::message::{
-    Decrypt, GcmText, Generate, GenerateKey, KeyName, Open, Operation, Ping, Scheme, SecretKind, Sign,
-};
-use crate::{Error, Fault, PinSource, Uri, UriError, spki};
+use crate::message::{Decrypt, GcmText, Generate, GenerateKey, KeyName, Operation, Scheme, SecretKind, Sign};
+use crate::supervisor::{SharedState, supervise};
+use crate::{Error, Fault, Uri, UriError, spki};
 
-/// Shortest and longest wait before a restart; it doubles with each failure.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Life of a host after which its end counts as the first failure.
-const STABLE: Duration = Duration::from_secs(2);
-/// Interval of the checks of an idle token.
-const CHECK: Duration = Duration::from_secs(2);
-/// Shortest deadline of a start: some modules connect to machines.
-const START: Duration = Duration::from_secs(15);
-/// Deadline of a generation of a key; RSA takes long on a card.
-const GENERATION: Duration = Duration::from_secs(120);
-/// Most calls that wait for a session.
-const WAITING_MAX: usize = 256;
-
-/// Settings of a token.
+/// Settings of a token and its host process.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// URI of the token, with `module-path` and `pin-source`.
@@ -46,7 +29,7 @@ pub struct Options {
     pub sessions: u32,
 }
 
-/// Digest of a signature.
+/// Digest of a signature or a MAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
     /// SHA-256 (FIPS 180-4), 32 bytes.
@@ -66,9 +49,9 @@ pub enum Signing {
     RsaPkcs1(Hash),
     /// RSASSA-PSS (RFC 8017 section 8.1), with a salt of the digest's length.
     RsaPss(Hash),
-    /// Ed25519 (RFC 8032).
+    /// Ed25519 of the message (RFC 8032).
     Ed25519,
-    /// HMAC (RFC 2104).
+    /// HMAC of the message (RFC 2104).
     Hmac(Hash),
 }
 
@@ -77,7 +60,7 @@ pub enum Signing {
 pub struct Gcm<'a> {
     /// Nonce of 12 bytes, used once.
     pub nonce: &'a [u8],
-    /// Additional authenticated data.
+    /// Additional authenticated data; may be empty.
     pub aad: &'a [u8],
     /// Length of the tag at the ciphertext's end: 12 to 16 bytes.
     pub tag_len: usize,
@@ -87,32 +70,7 @@ pub struct Gcm<'a> {
 #[derive(Clone)]
 pub struct Token(Arc<Owner>);
 
-struct Owner(Arc<Shared>);
-
-struct Shared {
-    options: Options,
-    module: PathBuf,
-    pin: PinSource,
-    name: String,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    host: Option<Arc<Host>>,
-    /// Reason why there is no host.
-    why: Error,
-    /// True until the end of the first start.
-    is_starting: bool,
-    is_closed: bool,
-    /// Number of the last started host: the end of an earlier one changes nothing.
-    generation: u64,
-    /// Operations in the host, and calls that wait for their turn.
-    running: u32,
-    waiting: usize,
-    /// PIN that the token rejected, and how.
-    rejected: Option<(Zeroizing<String>, Error)>,
-}
+struct Owner(Arc<SharedState>);
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -144,19 +102,8 @@ impl Token {
         }
         let module = uri.module_path.clone().ok_or_else(|| wrong("expected module-path=…, the path of the module"))?;
         let pin = uri.pin_source.clone().ok_or_else(|| wrong("expected pin-source=file:… or pin-source=env:…"))?;
-        let state = State {
-            host: None,
-            why: Fault::NotReady.into(),
-            is_starting: true,
-            is_closed: false,
-            generation: 0,
-            running: 0,
-            waiting: 0,
-            rejected: None,
-        };
-        let (name, changed) = (uri.token_name(), Condvar::new());
-        metrics::gauge!("sealway_pkcs11_up", "token" => name.clone()).set(0.0);
-        let shared = Arc::new(Shared { options, module, pin, name, state: Mutex::new(state), changed });
+        let name = uri.token_name();
+        let shared = Arc::new(SharedState::new(options, module, pin, name));
         let supervised = shared.clone();
         let spawned = std::thread::Builder::new().name("pkcs11-host".into()).spawn(move || supervise(&supervised));
         spawned.map_err(|_| wrong("no thread for the host process"))?;
@@ -168,7 +115,7 @@ impl Token {
         &self.0.0.name
     }
 
-    /// URI from the settings.
+    /// Returns the URI from the settings.
     pub fn uri(&self) -> &Uri {
         &self.0.0.options.uri
     }
@@ -274,7 +221,7 @@ impl Token {
         self.gcm(key, gcm, plaintext, false)
     }
 
-    /// Decrypts by AES-GCM.
+    /// Decrypts by AES-GCM, and checks the tag.
     ///
     /// # Errors
     /// [`Fault::Data`]: it does not open; otherwise the key, the mechanism, or the token's state.
@@ -335,172 +282,6 @@ impl Hash {
             Hash::Sha256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00\x04\x20",
             Hash::Sha384 => b"\x30\x41\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x02\x05\x00\x04\x30",
             Hash::Sha512 => b"\x30\x51\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x03\x05\x00\x04\x40",
-        }
-    }
-}
-
-impl Shared {
-    /// Waits for a host and a session, and runs an operation. Each operation in the host has a session, so that one which
-    /// does not end in time hangs.
-    fn call(&self, operation: Operation) -> Result<Vec<u8>, Error> {
-        let deadline = match operation {
-            Operation::Generate(_) => self.options.deadline.max(GENERATION),
-            _ => self.options.deadline,
-        };
-        let host = self.turn()?;
-        let done = host.call(operation, deadline);
-        let mut state = self.state.lock();
-        state.running = state.running.saturating_sub(1);
-        self.changed.notify_all();
-        done
-    }
-
-    fn turn(&self) -> Result<Arc<Host>, Error> {
-        let end = Instant::now() + self.options.deadline;
-        let mut state = self.state.lock();
-        if state.waiting >= WAITING_MAX {
-            return Err(Fault::Busy.into());
-        }
-        state.waiting += 1;
-        let turn = loop {
-            match &state.host {
-                Some(host) if state.running < self.options.sessions.clamp(1, SESSIONS_MAX) => break Ok(host.clone()),
-                // A token that is down fails fast, except at the start and shortly after.
-                None if !state.is_starting => break Err(state.why.clone()),
-                _ => {}
-            }
-            if self.changed.wait_until(&mut state, end).timed_out() {
-                let fault = if state.host.is_some() { Fault::Busy.into() } else { state.why.clone() };
-                break Err(fault);
-            }
-        };
-        state.waiting -= 1;
-        if turn.is_ok() {
-            state.running += 1;
-        }
-        turn
-    }
-
-    /// Starts a host, and logs in.
-    fn start(self: &Arc<Self>) -> Result<Arc<Host>, Error> {
-        let pin = self.pin.read()?;
-        if let Some((_, err)) = self.state.lock().rejected.as_ref().filter(|(rejected, _)| *rejected == pin) {
-            return Err(err.clone());
-        }
-        metrics::counter!("sealway_pkcs11_starts_total", "token" => self.name.clone()).increment(1);
-        let Options { uri, program, arguments, hidden, deadline, sessions } = &self.options;
-        let hidden: Vec<String> = hidden.iter().cloned().chain(self.pin.variable().map(str::to_owned)).collect();
-        let generation = {
-            let mut state = self.state.lock();
-            state.generation += 1;
-            state.generation
-        };
-        let weak = Arc::downgrade(self);
-        let on_end = move || {
-            let Some(shared) = weak.upgrade() else { return };
-            let mut state = shared.state.lock();
-            if state.generation == generation {
-                state.host = None;
-            }
-            shared.changed.notify_all();
-        };
-        let started = Host::start(program, arguments, &hidden, *deadline, on_end);
-        let host = started.map_err(|err| Error::new(Fault::HostDied, format!("the process does not start: {err}")))?;
-        let open = Open {
-            module: self.module.display().to_string(),
-            token: uri.token.clone(),
-            serial: uri.serial.clone(),
-            manufacturer: uri.manufacturer.clone(),
-            model: uri.model.clone(),
-            pin: pin.as_str().to_owned(),
-            sessions: *sessions,
-        };
-        if let Err(err) = host.call(Operation::Open(open), START.max(*deadline)) {
-            host.kill();
-            // A lock that the token's flags show has no detail: the PIN was not tried.
-            if err.fault == Fault::PinWrong || (err.fault == Fault::PinLocked && !err.detail.is_empty()) {
-                self.state.lock().rejected = Some((pin, err.clone()));
-            }
-            return Err(err);
-        }
-        Ok(host)
-    }
-}
-
-/// Keeps a host running until the token is closed.
-fn supervise(shared: &Arc<Shared>) {
-    let gauge = metrics::gauge!("sealway_pkcs11_up", "token" => shared.name.clone());
-    let mut pause = BACK_OFF.0;
-    let mut logged: Option<Fault> = None;
-    while !shared.state.lock().is_closed {
-        let begin = Instant::now();
-        let why = match shared.start() {
-            Ok(host) => {
-                tracing::info!(token = %shared.name, "the token is ready");
-                logged = None;
-                gauge.set(1.0);
-                let why = watch(shared, &host);
-                gauge.set(0.0);
-                if begin.elapsed() >= STABLE {
-                    pause = BACK_OFF.0;
-                }
-                why
-            }
-            Err(err) => err,
-        };
-        if logged != Some(why.fault) && !shared.state.lock().is_closed {
-            tracing::warn!(token = %shared.name, reason = why.fault.name(), err = %why, "the token is not ready");
-            logged = Some(why.fault);
-        }
-        let mut state = shared.state.lock();
-        // Calls wait for a restart that probably repairs it at once, and for no other.
-        (state.why, state.is_starting) = match why.fault {
-            Fault::HostDied => (Error::new(Fault::NotReady, "its host process ended"), pause < BACK_OFF.1 / 4),
-            _ => (why, false),
-        };
-        shared.changed.notify_all();
-        if !state.is_closed {
-            let end = Instant::now() + pause;
-            while !state.is_closed && !shared.changed.wait_until(&mut state, end).timed_out() {}
-            pause = (pause * 2).min(BACK_OFF.1);
-        }
-    }
-}
-
-/// Serves with a host until it ends; returns why.
-fn watch(shared: &Arc<Shared>, host: &Arc<Host>) -> Error {
-    {
-        let mut state = shared.state.lock();
-        if state.is_closed {
-            host.kill();
-            return Fault::NotReady.into();
-        }
-        (state.host, state.is_starting) = (Some(host.clone()), false);
-        // The operations of the host before have ended: their calls return at its end.
-        shared.changed.notify_all();
-    }
-    loop {
-        {
-            let mut state = shared.state.lock();
-            let end = Instant::now() + CHECK;
-            while state.host.is_some() && !state.is_closed && !shared.changed.wait_until(&mut state, end).timed_out() {}
-            if state.host.is_none() {
-                return Fault::HostDied.into();
-            }
-            if state.is_closed {
-                return Fault::NotReady.into();
-            }
-        }
-        let checked = shared.call(Operation::Ping(Ping {}));
-        match checked {
-            Ok(_) => {}
-            // Busy: its sessions work.
-            Err(err) if matches!(err.fault, Fault::Busy | Fault::SessionCount) => {}
-            Err(err) => {
-                host.kill();
-                shared.state.lock().host = None;
-                return err;
-            }
         }
     }
 }

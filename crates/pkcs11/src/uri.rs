@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::message::KeyName;
 use crate::pin::PinSource;
 
-/// Longest URI, in bytes.
+/// Length of the longest URI, in bytes.
 const LEN_MAX: usize = 4096;
 /// Longest label or id, in bytes.
 const VALUE_LEN_MAX: usize = 255;
@@ -15,9 +15,9 @@ const VALUE_LEN_MAX: usize = 255;
 /// Class of the object that a URI names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// `type=private`: a private key.
+    /// `type=private`: a private key of a pair.
     Private,
-    /// `type=secret-key`: a secret key.
+    /// `type=secret-key`: a key of AES or HMAC.
     Secret,
 }
 
@@ -61,7 +61,7 @@ fn wrong(text: impl Into<String>) -> UriError {
 }
 
 impl Uri {
-    /// Parses a URI.
+    /// Parses a URI of RFC 7512.
     ///
     /// # Errors
     /// [`UriError`]: not a URI of PKCS#11, an attribute that is unknown or stands twice, or `pin-value`.
@@ -201,7 +201,7 @@ fn unknown(name: &str) -> UriError {
     ))
 }
 
-/// Decodes percent-encoding.
+/// Decodes percent-encoding (RFC 3986 section 2.1).
 fn bytes(name: &str, value: &str) -> Result<Vec<u8>, UriError> {
     let malformed = || wrong(format!("{name}: malformed percent-encoding"));
     let mut decoded = Vec::with_capacity(value.len());

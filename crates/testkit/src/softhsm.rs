@@ -5,11 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// PIN of the user.
+/// PIN of the token's user.
 pub const PIN: &str = "fixture-pin-4711";
-/// PIN of the security officer.
+/// PIN of the token's security officer.
 pub const SO_PIN: &str = "fixture-so-pin-0815";
-/// Label of the token.
+/// Label of the fixture's token.
 pub const TOKEN: &str = "fixture";
 
 /// Module of SoftHSM2, where its packages put it.
@@ -23,7 +23,7 @@ const MODULES: [&str; 4] = [
 /// Source of the module that fails on command.
 const SHIM: &str = include_str!("softhsm_shim.c");
 
-/// A token, and its files.
+/// A token, and the files around it.
 #[derive(Debug)]
 pub struct SoftHsm {
     folder: tempfile::TempDir,
@@ -31,7 +31,7 @@ pub struct SoftHsm {
 }
 
 impl SoftHsm {
-    /// Creates an initialised token.
+    /// Creates an initialised token in a folder.
     ///
     /// # Errors
     /// SoftHSM2 is not installed, or does not initialise the token.
@@ -50,22 +50,22 @@ impl SoftHsm {
         Ok(hsm)
     }
 
-    /// Value of SOFTHSM2_CONF.
+    /// Returns the value of SOFTHSM2_CONF.
     pub fn conf(&self) -> PathBuf {
         self.folder.path().join("softhsm2.conf")
     }
 
-    /// Folder of the fixture's files.
+    /// Returns the folder of the fixture's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Path of the module.
+    /// Returns the path of SoftHSM2's module.
     pub fn module(&self) -> &Path {
         &self.module
     }
 
-    /// File of the PIN.
+    /// Returns the file of the PIN.
     pub fn pin_file(&self) -> PathBuf {
         self.folder.path().join("pin")
     }
@@ -96,7 +96,7 @@ impl SoftHsm {
         Ok(std::fs::create_dir(self.folder().join("tokens"))?)
     }
 
-    /// Puts the token back.
+    /// Puts a removed token back.
     ///
     /// # Errors
     /// It is there.
@@ -105,7 +105,7 @@ impl SoftHsm {
         Ok(std::fs::rename(self.folder().join("away"), self.folder().join("tokens"))?)
     }
 
-    /// Runs softhsm2-util.
+    /// Runs softhsm2-util on the token's files.
     ///
     /// # Errors
     /// It is missing, or fails.

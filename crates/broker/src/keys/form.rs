@@ -65,7 +65,7 @@ impl Secret {
     }
 }
 
-/// Key of HMAC.
+/// Key of HMAC, in memory or on a token.
 pub(crate) enum MacKey {
     Here(Box<hmac::Key>),
     Token(TokenKey, MacAlgorithm),
@@ -89,7 +89,7 @@ impl MacKey {
     }
 }
 
-/// RSA key that decrypts.
+/// RSA key that decrypts, in memory or on a token.
 pub(crate) enum OaepKey {
     Here(OaepPrivateDecryptingKey),
     Token(TokenKey),
@@ -248,7 +248,7 @@ fn pair(pkcs8: &[u8]) -> Option<Form> {
 /// Parses the material of a key on a token; the token is not asked.
 fn on_token(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Form> {
     let damaged = || Refusal::new(Code::Internal, "key store: the material of a key on a token does not parse");
-    let token::Stored { key, public, decoys } = token::parse_stored(tokens, material)?;
+    let token::TokenMaterial { key, public, decoys } = token::parse_stored(tokens, material)?;
     match algorithm {
         Algorithm::Encrypt(algorithm) => Ok(Form::Cipher(Cipher {
             key: CipherKey::Token(key),

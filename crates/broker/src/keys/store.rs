@@ -362,7 +362,7 @@ impl SharedStore {
         Ok(Version::new(StoredVersion { data, wrapped }))
     }
 
-    /// Tokens of the settings.
+    /// Returns the tokens of the settings.
     pub(super) fn tokens(&self) -> &Tokens {
         &self.tokens
     }

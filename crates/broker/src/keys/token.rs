@@ -158,7 +158,7 @@ impl TokenKey {
 }
 
 /// Parsed material of a key on a token.
-pub(crate) struct Stored {
+pub(crate) struct TokenMaterial {
     pub(crate) key: TokenKey,
     /// SubjectPublicKeyInfo; for a key that decrypts content keys with the secret of decoys before it.
     pub(crate) public: Vec<u8>,
@@ -261,15 +261,15 @@ fn damaged() -> Refusal {
     Refusal::new(Code::Internal, "key store: the material of a key on a token does not parse")
 }
 
-/// Parses stored material.
-pub(crate) fn parse_stored(tokens: &Tokens, material: &[u8]) -> Result<Stored> {
+/// Parses material as the store keeps it.
+pub(crate) fn parse_stored(tokens: &Tokens, material: &[u8]) -> Result<TokenMaterial> {
     let key = tokens
         .find(&material_uri(material)?)
         .map_err(|refusal| Refusal { text: refusal.text.replace("material: ", "key_id: "), ..refusal })?;
     let text = std::str::from_utf8(material).map_err(|_| damaged())?;
     let mut parts = text.lines().skip(1).map(|part| STANDARD.decode(part).map_err(|_| damaged()));
     let (public, decoys) = (parts.next().ok_or_else(damaged)??, parts.next().transpose()?.unwrap_or_default());
-    Ok(Stored { key, public, decoys })
+    Ok(TokenMaterial { key, public, decoys })
 }
 
 fn check_public(algorithm: Algorithm, spki: &[u8]) -> Result<()> {
