@@ -120,7 +120,7 @@ impl Key {
             return Ok(form);
         }
         let store = self.store()?;
-        let form = Form::parse(store.tokens(), self.algorithm, &*store.unwrap(self, version)?)?;
+        let form = Form::parse(store.tokens(), self.algorithm, &store.unwrap(self, version)?)?;
         Ok(version.form.get_or_init(|| form))
     }
 

@@ -149,11 +149,10 @@ impl TokenKey {
 
     /// Decrypts by RSA-OAEP; `None` if it does not decrypt.
     pub(crate) fn decrypt_oaep(&self, is_sha1: bool, input: &[u8]) -> Result<Option<Zeroizing<Vec<u8>>>> {
-        let decrypted = self.run(|token, key| match token.decrypt_oaep(key, is_sha1, input) {
+        self.run(|token, key| match token.decrypt_oaep(key, is_sha1, input) {
             Err(err) if err.fault == Fault::Data => Ok(None),
             done => done.map(Some),
-        });
-        decrypted
+        })
     }
 }
 
