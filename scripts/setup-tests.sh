@@ -80,6 +80,9 @@ command -v nghttpd >/dev/null || [[ -x /usr/sbin/nghttpd ]] || missing+=(nghttp2
 # The differential test compiles a peer of its own against the library.
 [[ -f /usr/include/nghttp2/nghttp2.h ]] || missing+=(libnghttp2-dev)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+# A token of PKCS#11 in a folder, and a tool that knows tokens.
+command -v softhsm2-util >/dev/null || missing+=(softhsm2)
+command -v pkcs11-tool >/dev/null || missing+=(opensc)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 # Networks of their own, with few ports, and a core that is shared: the tests of the load generator.

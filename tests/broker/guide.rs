@@ -13,6 +13,7 @@ const SWITCH: &str = include_str!("../../docs/guides/replace-crypto-broker.md");
 const TRANSIT: &str = include_str!("../../docs/guides/replace-vault-transit.md");
 const INVENTORY: &str = include_str!("../../docs/guides/crypto-inventory-for-pci-dss.md");
 const CNSA: &str = include_str!("../../docs/guides/be-ready-for-cnsa-2-0.md");
+const HSM: &str = include_str!("../../docs/guides/keep-keys-in-an-hsm.md");
 const SAMPLE: &str = include_str!("../../deploy/broker/Profiles.yaml");
 
 /// Returns the blocks as one shell script. The last command of a block `refused` must fail, that of `wait` may take a while.
@@ -104,6 +105,22 @@ fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
     blocks.push(health);
     // Not the default path, which clients of other programs on this machine use.
     run(&blocks, folder.path(), &[("CRYPTO_BROKER_SOCKET", "run/broker.sock"), ("CRYPTO_BROKER_APP_ENV", "prod")]);
+}
+
+#[test]
+fn keys_are_kept_in_an_hsm_as_the_guide_says() {
+    let folder = folder_of_ones_own();
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let hsm = sealway_testkit::softhsm::module().unwrap().display().to_string();
+    let mut blocks = blocks(HSM);
+    for block in &mut blocks {
+        block.text = block.text.replace("127.0.0.1:9464", &address).replace("/usr/lib/softhsm/libsofthsm2.so", &hsm);
+        block.text = block.text.replace("tokendir = tokens", &format!("tokendir = {}/tokens", folder.path().display()));
+    }
+    run(&blocks, folder.path(), &[]);
+    let pin = std::fs::read_to_string(folder.path().join("pin")).unwrap();
+    let log = std::fs::read_to_string(folder.path().join("broker.log")).unwrap();
+    assert!(!log.contains(pin.trim()), "{log}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod kek;
 mod kek_postgres;
 mod keys;
 mod original_clients;
+mod pkcs11;
 mod restarts;
 mod wires;
 

@@ -51,6 +51,7 @@ fn sealed(wire: u8, agree: Agree, init_path: &str, requests: u64) -> Plan {
         token_file: None,
         trust: Trust::FirstUse(TrustStore::Memory),
         suites: SUITES_DEFAULT.to_vec(),
+        signature_algorithms: Vec::new(),
     });
     if agree != Agree::InitOnly {
         plan.assertions = vec![

@@ -73,6 +73,11 @@ impl Scheme {
         self.hash().map_or(std::ptr::null(), Hash::digest)
     }
 
+    /// Returns whether the bytes have the length of the scheme's digest; false for a scheme without one.
+    fn fits_digest(self, digest: &[u8]) -> bool {
+        self.hash().is_some_and(|hash| hash.len() == digest.len())
+    }
+
     fn fits(self, kind: Kind) -> bool {
         match self {
             Scheme::RsaPkcs1(_) | Scheme::RsaPss(_) => matches!(kind, Kind::Rsa(_)),
@@ -186,7 +191,7 @@ impl KeyContext {
         // SAFETY: the caller's promise.
         unsafe { scheme.pad(self.0.as_ptr()) }?;
         // SAFETY: as above; the digest is static.
-        yes(unsafe { sys::EVP_PKEY_CTX_set_signature_md(self.0.as_ptr(), scheme.hash().digest()) })
+        yes(unsafe { sys::EVP_PKEY_CTX_set_signature_md(self.0.as_ptr(), scheme.digest()) })
     }
 }
 
@@ -207,7 +212,7 @@ pub(crate) unsafe fn sign_digest(
     scheme: Scheme,
     digest: &[u8],
 ) -> Result<Vec<u8>, CryptoError> {
-    if !scheme.fits(kind) || scheme.hash() == Hash::Sha1 || digest.len() != scheme.hash().len() {
+    if !scheme.fits(kind) || !scheme.fits_digest(digest) || scheme.hash() == Some(Hash::Sha1) {
         return Err(CryptoError);
     }
     let _queue = QueueGuard;
@@ -244,7 +249,7 @@ pub(crate) unsafe fn verify_digest(
     digest: &[u8],
     signature: &[u8],
 ) -> Result<(), CryptoError> {
-    if !scheme.fits(kind) || digest.len() != scheme.hash().len() || signature.len() > crate::DER_MAX {
+    if !scheme.fits(kind) || !scheme.fits_digest(digest) || signature.len() > crate::DER_MAX {
         return Err(CryptoError);
     }
     let _queue = QueueGuard;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use sealway_broker::socket;
 use sealway_client::broker::{Client, Options};
+use sealway_runtime::shutdown::StopSignals;
 
 /// Commands that run a broker, or call one.
 #[derive(Debug, clap::Subcommand)]
@@ -33,6 +34,9 @@ pub enum Broker {
         #[command(subcommand)]
         action: keys::Keys,
     },
+    /// Host the module of a PKCS#11 token, for the broker that starts this process
+    #[command(hide = true)]
+    Pkcs11Host,
     /// Generate a token for the transit API: prints it, and appends its hash to a file
     Token(files::Token),
     /// Check files of profiles
@@ -75,6 +79,11 @@ impl Socket {
 pub async fn run(command: Broker) -> anyhow::Result<ExitCode> {
     match command {
         Broker::Serve(serve) => return Ok(serve::run(*serve).await),
+        Broker::Pkcs11Host => {
+            // Only the parent ends this process: a stop of the whole service lets operations in flight end.
+            let _signals = StopSignals::install()?;
+            tokio::task::spawn_blocking(sealway_pkcs11::run_host).await??;
+        }
         Broker::Hash(hash) => ask::hash(hash).await?,
         Broker::Sign(sign) => ask::sign(*sign).await?,
         Broker::Health(socket) => return ask::health(&socket).await,

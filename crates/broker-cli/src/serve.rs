@@ -30,6 +30,12 @@ pub struct Serve {
     /// File of the key-encryption keys; by default the variable CRYPTO_BROKER_KEK
     #[arg(long, value_name = "FILE", requires = "keys")]
     kek_file: Option<PathBuf>,
+    /// URI of a PKCS#11 token (RFC 7512) with module-path and pin-source; may be given several times
+    #[arg(long, value_name = "URI")]
+    pkcs11: Vec<String>,
+    /// URI of an AES key of 256 bits on a token: it wraps the keys of the store; those of --kek-file only unwrap then
+    #[arg(long, value_name = "URI", requires = "keys")]
+    kek_pkcs11: Option<String>,
     /// Record every operation in this file before its answer
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
@@ -83,6 +89,8 @@ pub(crate) async fn run(serve: Serve) -> ExitCode {
         is_lenient: serve.lenient,
         keys: serve.keys,
         kek: serve.kek_file,
+        pkcs11: serve.pkcs11,
+        kek_pkcs11: serve.kek_pkcs11,
         audit: serve.audit,
         audit_interval_ms: serve.audit_interval_ms,
         callers: serve.callers,

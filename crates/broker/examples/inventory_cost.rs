@@ -11,7 +11,7 @@ use http_body_util::Full;
 use prost::Message;
 use sealway_broker::callers::{Callers, Peer};
 use sealway_broker::profile::{Leniency, Live};
-use sealway_broker::service::Service;
+use sealway_broker::service::{Service, Turns};
 use sealway_broker::wire::{Options, Wires};
 use sealway_proto::broker::v1::HashRequest;
 use sealway_runtime::clock::SystemClock;
@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         clock: Arc::new(SystemClock),
         owner: Callers::only(1000),
         is_fips: false,
+        turns: Turns::default(),
     };
     let options = Options { has_earlier_wires: false, dev: None, calls_memory: Options::CALLS_MEMORY };
     let wires = Arc::new(Wires::new(Arc::new(service), options));

@@ -1,4 +1,4 @@
-//! Metrics over HTTP, for Prometheus: only `GET /metrics`.
+//! Metrics over HTTP, for Prometheus: `GET /metrics`, and `GET /ready` for probes.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,6 +18,7 @@ use sealway_runtime::telemetry::PrometheusHandle;
 use tokio::net::TcpStream;
 
 use crate::accept;
+use crate::keys::Tokens;
 
 /// Concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
@@ -30,15 +31,15 @@ const KEEP: Duration = Duration::from_secs(5);
 pub(crate) type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Serves metrics until shutdown begins.
-pub(crate) fn serve(address: SocketAddr, render: Render, shutdown: &Shutdown) -> Result<(), BindError> {
+pub(crate) fn serve(address: SocketAddr, render: Render, tokens: Tokens, shutdown: &Shutdown) -> Result<(), BindError> {
     for listener in listener::bind(&[address], "--metrics")? {
         tracing::info!(address = %listener.local_addr().map_or(address, |bound| bound), "metrics at /metrics");
-        let (render, begun) = (render.clone(), shutdown.clone());
+        let (render, tokens, begun) = (render.clone(), tokens.clone(), shutdown.clone());
         let serve = move |stream| {
-            let (render, begun) = (render.clone(), begun.clone());
+            let (render, tokens, begun) = (render.clone(), tokens.clone(), begun.clone());
             async move {
                 tokio::select! {
-                    _ = tokio::time::timeout(CONNECTION_TIME, answer(stream, render)) => {}
+                    _ = tokio::time::timeout(CONNECTION_TIME, answer(stream, render, tokens)) => {}
                     () = begun.begun() => {}
                 }
             }
@@ -48,13 +49,15 @@ pub(crate) fn serve(address: SocketAddr, render: Render, shutdown: &Shutdown) ->
     Ok(())
 }
 
-async fn answer(stream: TcpStream, render: Render) {
+async fn answer(stream: TcpStream, render: Render, tokens: Tokens) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let render = render.clone();
+        let (render, tokens) = (render.clone(), tokens.clone());
         async move {
-            let is_asked = request.uri().path() == "/metrics" && request.method() == Method::GET;
-            let (status, text) =
-                if is_asked { (StatusCode::OK, render()) } else { (StatusCode::NOT_FOUND, String::new()) };
+            let (status, text) = match (request.method(), request.uri().path()) {
+                (&Method::GET, "/metrics") => (StatusCode::OK, render()),
+                (&Method::GET, "/ready") => ready(&tokens),
+                _ => (StatusCode::NOT_FOUND, String::new()),
+            };
             let mut answer = Response::new(Full::new(Bytes::from(text)));
             *answer.status_mut() = status;
             Ok::<_, Infallible>(answer)
@@ -66,6 +69,12 @@ async fn answer(stream: TcpStream, render: Render) {
         .serve_connection(TokioIo::new(stream), service);
     // A scrape may fail: the scraper comes again.
     let _ = connection.await;
+}
+
+/// Returns 200, or 503 with a line for each token that is not ready.
+fn ready(tokens: &Tokens) -> (StatusCode, String) {
+    let lines: String = tokens.not_ready().iter().map(|(name, err)| format!("{name}: {err}\n")).collect();
+    if lines.is_empty() { (StatusCode::OK, "ready\n".into()) } else { (StatusCode::SERVICE_UNAVAILABLE, lines) }
 }
 
 /// Returns the renderer of this process's metrics.

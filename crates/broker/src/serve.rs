@@ -13,7 +13,7 @@ use sealway_runtime::telemetry as runtime_telemetry;
 use crate::audit::Audit;
 use crate::benchmark::Inputs;
 use crate::callers::Callers;
-use crate::keys::{Kek, Store};
+use crate::keys::{self, Kek, Store, Wrap};
 use crate::module::{self, module};
 use crate::profile::approval;
 use crate::profile::{Leniency, Live, LiveFile, Profiles, lines};
@@ -22,7 +22,7 @@ use crate::service::{Service, Turns};
 use crate::settings::{self, Settings};
 use crate::wire::transit::{self, Tokens, Transit};
 use crate::wire::{Options, Wires};
-use crate::{scrape, socket};
+use crate::{Code, scrape, socket};
 
 /// Time for calls in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -70,12 +70,15 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     // Always on: metrics without a reader must not be a special case. Before the files: their counters begin at 0.
     let metrics = telemetry.metrics().map_err(Failure::other)?;
     runtime_telemetry::describe(crate::METRICS);
+    runtime_telemetry::describe(sealway_pkcs11::METRICS);
     let shutdown = Shutdown::new();
     let inventory = keep_inventory(&settings)?;
-    let service = Arc::new(service(&settings)?);
+    let tokens_of_keys = tokens_of_keys(&settings)?;
+    let service = Arc::new(service(&settings, &tokens_of_keys)?);
     let socket = socket::bind(&settings.place).map_err(Failure::other)?;
     if let Some(address) = settings.metrics {
-        scrape::serve(address, scrape::render(metrics.clone()), &shutdown).map_err(Failure::other)?;
+        scrape::serve(address, scrape::render(metrics.clone()), tokens_of_keys.clone(), &shutdown)
+            .map_err(Failure::other)?;
     }
     scrape::keep(metrics, &shutdown);
     if let Some(keeper) = &inventory {
@@ -138,7 +141,7 @@ fn shut_memory() -> rustix::io::Result<()> {
 }
 
 /// Loads all dependencies of the operations; nothing listens yet.
-fn service(settings: &Settings) -> Result<Service, Failure> {
+fn service(settings: &Settings, tokens_of_keys: &keys::Tokens) -> Result<Service, Failure> {
     let leniency = if settings.is_lenient { Leniency::Lenient } else { Leniency::Strict };
     let wrong = |file: &Path, problems: &[_]| Failure::wrong(format!("{}:\n{}", file.display(), lines(problems)));
     let profiles = Live::load(&settings.profiles, leniency).map_err(|problems| wrong(&settings.profiles, &problems))?;
@@ -165,7 +168,7 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
         profiles: Arc::new(profiles),
         callers: callers.transpose()?,
         audit: audit.transpose()?,
-        keys: keys(settings)?,
+        keys: keys(settings, tokens_of_keys)?,
         clock: Arc::new(SystemClock),
         owner: Callers::only(geteuid().as_raw()),
         is_fips,
@@ -181,15 +184,39 @@ fn tokens(settings: &Settings) -> Result<Option<Arc<LiveFile<Tokens>>>, Failure>
     loaded.map_err(|problems| Failure::wrong(format!("{}:\n{}", transit.tokens.display(), lines(&problems))))
 }
 
-fn keys(settings: &Settings) -> Result<Option<Store>, Failure> {
+/// Starts the host processes of the tokens.
+fn tokens_of_keys(settings: &Settings) -> Result<keys::Tokens, Failure> {
+    if module().is_fips && !settings.pkcs11.is_empty() {
+        let text = "--pkcs11: a token's module is not the validated module of this build";
+        return Err(Failure { code: module::EXIT_CODE, text: text.into() });
+    }
+    let start = |token: &sealway_pkcs11::Options| sealway_pkcs11::Token::start(token.clone());
+    let tokens: Result<Vec<_>, _> = settings.pkcs11.iter().map(start).collect();
+    tokens.map(keys::Tokens::new).map_err(|err| Failure::wrong(format!("--pkcs11: {err}")))
+}
+
+fn keys(settings: &Settings, tokens: &keys::Tokens) -> Result<Option<Store>, Failure> {
     let Some(folder) = &settings.keys else { return Ok(None) };
-    let kek = match &settings.kek {
-        Some(file) => Kek::from_file(file),
-        None => Kek::from_env(settings::KEK),
+    let file = |path| Kek::from_file(path).map_err(|err| Failure::wrong(format!("--kek-file: {err}")));
+    let wrap: Box<dyn Wrap> = match (&settings.kek_pkcs11, &settings.kek) {
+        (Some(uri), earlier) => {
+            let kek = tokens.kek(uri).map_err(|err| Failure {
+                // A restart that does not help must not try the PIN again: a few tries lock it.
+                code: if err.code == Code::FailedPrecondition { module::EXIT_CODE } else { 1 },
+                text: format!("--kek-pkcs11: {err}"),
+            })?;
+            match earlier {
+                Some(path) => Box::new(kek.with_earlier(file(path)?)),
+                None => Box::new(kek),
+            }
+        }
+        (None, Some(path)) => Box::new(file(path)?),
+        (None, None) => {
+            Box::new(Kek::from_env(settings::KEK).map_err(|err| Failure::wrong(format!("--kek-file: {err}")))?)
+        }
     };
-    let kek = kek.map_err(|err| Failure::wrong(format!("--kek-file: {err}")))?;
-    let open = if settings.place.is_folder_shared { Store::open_below_shared } else { Store::open };
-    open(folder, kek).map(Some).map_err(|err| Failure::other(format!("--keys: {err}")))
+    let opened = Store::open_with(folder, settings.place.is_folder_shared, wrap, tokens.clone());
+    opened.map(Some).map_err(|err| Failure::other(format!("--keys: {err}")))
 }
 
 /// Starts to rewrap keys that are wrapped under another key-encryption key than the first, in the background.

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sealway_pkcs11::Uri;
 use sealway_runtime::telemetry::{Exports, Slog};
 
 use crate::audit::Durability;
@@ -37,6 +38,10 @@ pub struct Flags {
     pub keys: Option<PathBuf>,
     /// Value of `--kek-file`: file of the key-encryption keys; `None` if the flag is absent.
     pub kek: Option<PathBuf>,
+    /// Values of `--pkcs11`: URIs of tokens, each with `module-path` and `pin-source`; empty if the flag is absent.
+    pub pkcs11: Vec<String>,
+    /// Value of `--kek-pkcs11`: URI of the key-encryption key on a token; `None` if the flag is absent.
+    pub kek_pkcs11: Option<String>,
     /// Value of `--audit`: file of the audit log; `None` if the flag is absent.
     pub audit: Option<PathBuf>,
     /// Value of `--audit-interval-ms`: longest time until an audit line is on the disk, in milliseconds; `None` if the
@@ -75,6 +80,10 @@ pub struct Settings {
     pub keys: Option<PathBuf>,
     /// File of the key-encryption keys; `None` for the environment variable.
     pub kek: Option<PathBuf>,
+    /// Tokens of PKCS#11, with module and PIN.
+    pub pkcs11: Vec<sealway_pkcs11::Options>,
+    /// URI of the key-encryption key on a token; `None` for the file or the environment variable.
+    pub kek_pkcs11: Option<String>,
     /// File of the audit log; `None` for no log.
     pub audit: Option<PathBuf>,
     /// Durability of the audit log's lines.
@@ -170,6 +179,8 @@ impl Settings {
         let exports = exports::read(&mut read);
         let profiles = flags.profiles.or_else(|| profiles(&mut read));
         let durability = durability(flags.audit_interval_ms, &mut read);
+        let pkcs11 = pkcs11(flags.pkcs11, &mut read);
+        let kek_pkcs11 = flags.kek_pkcs11.or_else(|| read.text("KEK_PKCS11"));
         let file = |flag: Option<PathBuf>, name: &str| flag.or_else(|| read.text(name).map(PathBuf::from));
         let (keys, kek) = (file(flags.keys, "KEYS"), file(flags.kek, "KEK_FILE"));
         let (audit, callers) = (file(flags.audit, "AUDIT"), file(flags.callers, "CALLERS"));
@@ -187,6 +198,8 @@ impl Settings {
             is_lenient: flags.is_lenient,
             keys,
             kek,
+            pkcs11,
+            kek_pkcs11,
             audit,
             durability,
             callers,
@@ -226,6 +239,50 @@ fn transit(flags: &Flags, read: &mut Environment) -> Option<TransitSettings> {
         read.problem(TOKENS, "required with --transit: a file that `sealway broker token` makes");
     }
     Some(TransitSettings { address, tokens: tokens?, mount })
+}
+
+/// Arguments that make this program the host of a token's module.
+const PKCS11_HOST: [&str; 2] = ["broker", "pkcs11-host"];
+
+/// Tokens of PKCS#11: each URI names the token, its module and the source of its PIN.
+fn pkcs11(flags: Vec<String>, read: &mut Environment) -> Vec<sealway_pkcs11::Options> {
+    const NAME: &str = "PKCS11";
+    let uris = match flags.is_empty() {
+        true => read.text(NAME).unwrap_or_default().split_ascii_whitespace().map(str::to_owned).collect(),
+        false => flags,
+    };
+    let deadline = Duration::from_millis(read.within("PKCS11_TIMEOUT_MS", 100..=600_000).unwrap_or(5_000));
+    let sessions = read.within("PKCS11_SESSIONS", 1..=64).unwrap_or(4);
+    // The program of this process, also after its file was replaced.
+    let program = match cfg!(target_os = "linux") {
+        true => PathBuf::from("/proc/self/exe"),
+        false => std::env::current_exe().unwrap_or_else(|_| "sealway".into()),
+    };
+    let mut tokens: Vec<sealway_pkcs11::Options> = Vec::new();
+    for uri in uris {
+        let parsed = match Uri::parse(&uri) {
+            Ok(parsed) => parsed,
+            Err(err) => {
+                read.problem(NAME, &err.to_string());
+                continue;
+            }
+        };
+        if parsed.key().is_some() || parsed.kind.is_some() {
+            read.problem(NAME, "expected the URI of a token, without object, id and type");
+        }
+        tokens.push(sealway_pkcs11::Options {
+            uri: parsed,
+            program: program.clone(),
+            arguments: PKCS11_HOST.map(str::to_owned).into(),
+            hidden: Vec::new(),
+            deadline,
+            sessions,
+        });
+    }
+    let pins = tokens.iter().filter_map(|token| token.uri.pin_source.as_ref()?.variable().map(str::to_owned));
+    let hidden: Vec<String> = pins.chain([KEK.to_owned()]).collect();
+    tokens.iter_mut().for_each(|token| token.hidden.clone_from(&hidden));
+    tokens
 }
 
 /// Bounds for calls of one connection, and for connections.

@@ -25,6 +25,7 @@ pub mod raw_ws;
 pub mod redis;
 pub mod relay;
 pub mod scripted;
+pub mod softhsm;
 pub mod steady;
 pub mod store_contract;
 pub mod terminal;

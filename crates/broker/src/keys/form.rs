@@ -3,6 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, Prk};
 use aws_lc_rs::hmac;
@@ -13,10 +14,11 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use aws_lc_rs::signature::{
     ML_DSA_44_SIGNING, ML_DSA_65_SIGNING, ML_DSA_87_SIGNING, PqdsaKeyPair, PqdsaSigningAlgorithm,
 };
-use sealway_awslc::{PrivateKey, PublicKey};
+use sealway_awslc::{PrivateKey, PublicKey, Scheme};
 use zeroize::Zeroizing;
 
 use super::algorithm::cipher;
+use super::token::{self, TokenKey, Tokens};
 use super::{Algorithm, ml_kem};
 #[cfg(not(feature = "fips"))]
 use crate::profile::policy::MlDsaAlgorithm;
@@ -26,13 +28,15 @@ use crate::{Code, Refusal, Result};
 /// A parsed key. The library wipes its secret parts on drop.
 pub(crate) enum Form {
     Cipher(Cipher),
-    Mac(Box<hmac::Key>),
+    Mac(MacKey),
     /// Input keying material of a derivation.
     Secret(Zeroizing<Vec<u8>>),
     /// Key pair of RSA or ECDSA.
-    Pair(PrivateKey, PublicKey),
+    Pair(Secret, PublicKey),
     Unwrap(Box<UnwrapKey>),
     Ed25519(Ed25519KeyPair),
+    /// Ed25519 on a token, and the SubjectPublicKeyInfo.
+    TokenEd25519(TokenKey, Vec<u8>),
     #[cfg(not(feature = "fips"))]
     MlDsa(PqdsaKeyPair),
     /// Both halves of an ML-KEM key pair.
@@ -45,9 +49,71 @@ impl fmt::Debug for Form {
     }
 }
 
+/// Private half of RSA or ECDSA.
+pub(crate) enum Secret {
+    Here(PrivateKey),
+    Token(TokenKey),
+}
+
+/// Content of an input to sign.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A message, of which the broker computes the digest.
+    Message,
+    /// A digest of the scheme's length.
+    Digest,
+}
+
+impl Secret {
+    /// Signs an input: ECDSA in DER form. `None`: the library failed.
+    pub(crate) fn sign(
+        &self,
+        public: &PublicKey,
+        scheme: Scheme,
+        content: Content,
+        input: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        match (self, content) {
+            (Secret::Here(key), Content::Message) => Ok(key.sign(scheme, input).ok()),
+            (Secret::Here(key), Content::Digest) => Ok(key.sign_digest(scheme, input).ok()),
+            (Secret::Token(key), _) => key.sign(public, scheme, content, input).map(Some),
+        }
+    }
+}
+
+/// Key of HMAC, in memory or on a token.
+pub(crate) enum MacKey {
+    Here(Box<hmac::Key>),
+    Token(TokenKey, MacAlgorithm),
+}
+
+impl MacKey {
+    /// Computes the tag of a message.
+    pub(crate) fn tag(&self, message: &[u8]) -> Result<Vec<u8>> {
+        match self {
+            MacKey::Here(key) => Ok(hmac::sign(key, message).as_ref().to_vec()),
+            MacKey::Token(key, algorithm) => key.mac(*algorithm, message),
+        }
+    }
+
+    /// Verifies a tag in constant time; a truncated one is invalid.
+    pub(crate) fn is_valid(&self, message: &[u8], tag: &[u8]) -> Result<bool> {
+        match self {
+            MacKey::Here(key) => Ok(hmac::verify(key, message, tag).is_ok()),
+            MacKey::Token(..) => Ok(verify_slices_are_equal(&self.tag(message)?, tag).is_ok()),
+        }
+    }
+}
+
+/// RSA key that decrypts, in memory or on a token.
+pub(crate) enum OaepKey {
+    Here(OaepPrivateDecryptingKey),
+    Token(TokenKey),
+}
+
 /// RSA key for content keys of JWE.
 pub(crate) struct UnwrapKey {
-    pub(crate) key: OaepPrivateDecryptingKey,
+    pub(crate) key: OaepKey,
     /// Secret of the keys that take the place of those that do not decrypt. It follows from the material, so that a
     /// restart changes none of them.
     pub(crate) decoys: Prk,
@@ -61,14 +127,20 @@ impl UnwrapKey {
         Some(UnwrapKey {
             spki: public.as_ref().to_vec(),
             decoys: hkdf::Salt::new(HKDF_SHA256, DECOY_SALT).extract(pkcs8),
-            key: OaepPrivateDecryptingKey::new(key).ok()?,
+            key: OaepKey::Here(OaepPrivateDecryptingKey::new(key).ok()?),
         })
     }
 }
 
+/// Place of a cipher's key.
+pub(crate) enum CipherKey {
+    Here(LessSafeKey),
+    Token(TokenKey),
+}
+
 /// Key of a cipher, with its algorithm.
 pub(crate) struct Cipher {
-    pub(crate) key: LessSafeKey,
+    pub(crate) key: CipherKey,
     pub(crate) algorithm: EncryptAlgorithm,
     /// Approved encryption, in which the module draws the nonce: for AES-GCM with 128 and 256 bits.
     #[cfg(feature = "fips")]
@@ -86,7 +158,7 @@ impl Cipher {
             }
             _ => None,
         };
-        let key = LessSafeKey::new(UnboundKey::new(cipher(algorithm), key).ok()?);
+        let key = CipherKey::Here(LessSafeKey::new(UnboundKey::new(cipher(algorithm), key).ok()?));
         Some(Cipher {
             key,
             algorithm,
@@ -102,10 +174,15 @@ impl Form {
     /// # Errors
     /// [`Code::Internal`]: material that was checked at its import does not parse; [`Code::FailedPrecondition`]: this
     /// build does not have the algorithm.
-    pub(crate) fn parse(algorithm: Algorithm, material: &[u8]) -> Result<Form> {
+    pub(crate) fn parse(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Form> {
+        if token::is_on_token(material) {
+            return on_token(tokens, algorithm, material);
+        }
         let form = match algorithm {
             Algorithm::Encrypt(algorithm) => Cipher::new(algorithm, material).map(Form::Cipher),
-            Algorithm::Mac(algorithm) => Some(Form::Mac(Box::new(hmac::Key::new(hmac_algorithm(algorithm), material)))),
+            Algorithm::Mac(algorithm) => {
+                Some(Form::Mac(MacKey::Here(Box::new(hmac::Key::new(hmac_algorithm(algorithm), material)))))
+            }
             Algorithm::Derive(_) => Some(Form::Secret(Zeroizing::new(material.to_vec()))),
             Algorithm::Ecdsa(_) | Algorithm::Rsa(_) => pair(material),
             Algorithm::RsaUnwrap(_) => UnwrapKey::parse(material).map(|key| Form::Unwrap(Box::new(key))),
@@ -128,6 +205,7 @@ impl Form {
         match self {
             Form::Pair(_, public) => public.spki().map_err(|_| Refusal::new(Code::Internal, "key store: no memory")),
             Form::Unwrap(key) => Ok(key.spki.clone()),
+            Form::TokenEd25519(_, spki) => Ok(spki.clone()),
             Form::Ed25519(pair) => {
                 let der: PublicKeyX509Der<'_> = pair.public_key().as_der().map_err(failed)?;
                 Ok(der.as_ref().to_vec())
@@ -189,7 +267,32 @@ pub(crate) fn hmac_algorithm(algorithm: MacAlgorithm) -> hmac::Algorithm {
 fn pair(pkcs8: &[u8]) -> Option<Form> {
     let secret = PrivateKey::from_pkcs8(pkcs8).ok()?;
     let public = PublicKey::from_spki(&secret.public_spki().ok()?).ok()?;
-    Some(Form::Pair(secret, public))
+    Some(Form::Pair(Secret::Here(secret), public))
+}
+
+/// Parses the material of a key on a token; the token is not asked.
+fn on_token(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Form> {
+    let damaged = || Refusal::new(Code::Internal, "key store: the material of a key on a token does not parse");
+    let token::TokenMaterial { key, public, decoys } = token::parse_stored(tokens, material)?;
+    match algorithm {
+        Algorithm::Encrypt(algorithm) => Ok(Form::Cipher(Cipher {
+            key: CipherKey::Token(key),
+            algorithm,
+            #[cfg(feature = "fips")]
+            sealing: None,
+        })),
+        Algorithm::Mac(algorithm) => Ok(Form::Mac(MacKey::Token(key, algorithm))),
+        Algorithm::Ecdsa(_) | Algorithm::Rsa(_) => {
+            Ok(Form::Pair(Secret::Token(key), PublicKey::from_spki(&public).map_err(|_| damaged())?))
+        }
+        Algorithm::Ed25519 => Ok(Form::TokenEd25519(key, public)),
+        Algorithm::RsaUnwrap(_) => Ok(Form::Unwrap(Box::new(UnwrapKey {
+            key: OaepKey::Token(key),
+            decoys: hkdf::Salt::new(HKDF_SHA256, DECOY_SALT).extract(&decoys),
+            spki: public,
+        }))),
+        Algorithm::Derive(_) | Algorithm::MlDsa(_) | Algorithm::Kem(_) => Err(damaged()),
+    }
 }
 
 /// Salt of the secret of decoys, which sets it apart from other uses of a key's material.

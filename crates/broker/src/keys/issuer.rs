@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 #[cfg(not(feature = "fips"))]
 use super::form::ml_dsa_signed;
-use super::{Form, Key, State, Version};
+use super::{Content, Form, Key, State, Version};
 use crate::certificate::{IssuerKey, public_key_in, scheme};
 use crate::profile::policy::{CertificateSignature, KeyKind};
 use crate::{Code, Refusal, Result};
@@ -90,7 +90,9 @@ impl IssuerKey for StoreIssuer {
         // All checks of the certificate have passed: no other request can take a key from its signing of data.
         self.key.becomes_issuer()?;
         match self.key.form(&self.version)? {
-            Form::Pair(secret, _) => secret.sign(scheme(signature), message).map_err(|_| failed()),
+            Form::Pair(secret, public) => {
+                secret.sign(public, scheme(signature), Content::Message, message)?.ok_or_else(failed)
+            }
             #[cfg(not(feature = "fips"))]
             Form::MlDsa(pair) if signature.fits(self.kind, self.size) => {
                 ml_dsa_signed(pair, message).ok_or_else(failed)

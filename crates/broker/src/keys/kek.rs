@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
-use super::form::Cipher;
+use super::form::{Cipher, CipherKey};
 use crate::folders::weak_above;
 use crate::profile::policy::EncryptAlgorithm;
 use crate::service::count_kek;
@@ -178,7 +178,10 @@ impl Wrap for Kek {
             count_kek("kek-wrap", id);
             return Ok(WrappedKey { kek_id: id.clone(), bytes });
         }
-        key.key
+        let CipherKey::Here(cipher) = &key.key else {
+            return Err(Refusal::new(Code::Internal, "key store: cannot wrap"));
+        };
+        cipher
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut *sealed)
             .map_err(fault)?;
         count_kek("kek-wrap", id);
@@ -193,7 +196,8 @@ impl Wrap for Kek {
         let damaged = || Refusal::new(Code::Internal, "key store: does not unwrap");
         let (nonce, sealed) = wrapped.bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(damaged)?;
         let mut material = Zeroizing::new(sealed.to_vec());
-        let opened = key.key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut material);
+        let CipherKey::Here(key) = &key.key else { return Err(damaged()) };
+        let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut material);
         let len = opened.map_err(|_| damaged())?.len();
         material.truncate(len);
         count_kek("kek-unwrap", &wrapped.kek_id);

@@ -121,8 +121,8 @@ impl Key {
         if let Some(form) = version.form.get() {
             return Ok(form);
         }
-        let material = self.store()?.unwrap(self, version)?;
-        let form = Form::parse(self.algorithm, &material)?;
+        let store = self.store()?;
+        let form = Form::parse(store.tokens(), self.algorithm, &store.unwrap(self, version)?)?;
         Ok(version.form.get_or_init(|| form))
     }
 

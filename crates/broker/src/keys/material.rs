@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use super::algorithm::secret_len;
 use super::form::Form;
+use super::token::{self, Tokens};
 use super::{Algorithm, MATERIAL_LEN_MAX, ml_kem};
 use crate::certificate::{ca_certificate, public_key_in};
 use crate::profile::policy::Curve;
@@ -84,31 +85,35 @@ pub(crate) struct Material {
     pub(crate) certificate: Option<Vec<u8>>,
 }
 
-/// Checks imported material, which may be PEM of a private key with the certificate of its CA behind it.
+/// Checks imported material, which may be PEM of a private key with the certificate of its CA behind it, or the URI of a key on
+/// a token.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`]: the material is not a key of this algorithm, or the certificate not that of a CA with this
 /// key.
-pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Material> {
+pub(crate) fn import(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Material> {
     const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
     if material.len() > MATERIAL_LEN_MAX {
         return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
     }
+    if token::is_on_token(material) {
+        return Ok(Material { bytes: token::import(tokens, algorithm, material)?, certificate: None });
+    }
     let begin = material.windows(BEGIN.len()).position(|window| window == BEGIN).filter(|_| algorithm.is_asymmetric());
     let Some((key, pem)) = begin.and_then(|at| material.split_at_checked(at)) else {
-        return Ok(Material { bytes: key(algorithm, material)?, certificate: None });
+        return Ok(Material { bytes: key(tokens, algorithm, material)?, certificate: None });
     };
-    let bytes = self::key(algorithm, key)?;
+    let bytes = self::key(tokens, algorithm, key)?;
     let certificate = ca_certificate(pem)
         .ok_or_else(|| Refusal::invalid("material: the certificate behind the key is not that of a CA"))?;
-    if public_key_in(&certificate) != Some(Form::parse(algorithm, &bytes)?.spki()?) {
+    if public_key_in(&certificate) != Some(Form::parse(tokens, algorithm, &bytes)?.spki()?) {
         return Err(Refusal::invalid("material: the certificate behind the key is of another key"));
     }
     Ok(Material { bytes, certificate: Some(certificate) })
 }
 
 /// Checks an imported key, and returns it as it is stored.
-fn key(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+fn key(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     #[cfg(feature = "fips")]
     if algorithm == Algorithm::Ed25519 {
         return Err(super::form::no_ed25519());
@@ -140,7 +145,7 @@ fn key(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         _ => {}
     }
     // A missing algorithm of the module is reported as such; other failures are the material's fault.
-    Form::parse(algorithm, &material).map_err(|refusal| match refusal.code {
+    Form::parse(tokens, algorithm, &material).map_err(|refusal| match refusal.code {
         Code::FailedPrecondition => refusal,
         _ => wrong("it does not parse"),
     })?;
@@ -202,8 +207,12 @@ fn is_sequence(der: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
-        super::import(algorithm, material).map(|material| material.bytes)
+    fn import(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+        super::import(tokens, algorithm, material).map(|material| material.bytes)
+    }
+
+    fn none() -> Tokens {
+        Tokens::default()
     }
 
     fn pem(der: &[u8]) -> String {
@@ -227,11 +236,11 @@ mod tests {
         let keys: Vec<(Algorithm, Zeroizing<Vec<u8>>)> =
             algorithms().into_iter().map(|algorithm| (algorithm, generate(algorithm).unwrap())).collect();
         for (made, material) in &keys {
-            assert_eq!(import(*made, material).unwrap(), *material, "{made}");
+            assert_eq!(import(&none(), *made, material).unwrap(), *material, "{made}");
             if made.is_asymmetric() && !matches!(made, Algorithm::Kem(_)) {
-                assert_eq!(import(*made, pem(material).as_bytes()).unwrap(), *material, "{made} as PEM");
+                assert_eq!(import(&none(), *made, pem(material).as_bytes()).unwrap(), *material, "{made} as PEM");
                 assert!(
-                    import(*made, &[material.as_slice(), b"x"].concat()).is_err(),
+                    import(&none(), *made, &[material.as_slice(), b"x"].concat()).is_err(),
                     "{made} with something after it"
                 );
             }
@@ -239,12 +248,12 @@ mod tests {
             let is_rsa = |algorithm: Algorithm| matches!(algorithm, Algorithm::Rsa(_) | Algorithm::RsaUnwrap(_));
             let is_alike = |other: &Algorithm| other == made || (is_rsa(*other) && is_rsa(*made));
             for other in algorithms().into_iter().filter(|other| !is_alike(other) && other.is_asymmetric()) {
-                let refusal = import(other, material).unwrap_err();
+                let refusal = import(&none(), other, material).unwrap_err();
                 assert_eq!(refusal.code, Code::InvalidArgument, "{made} as {other}");
             }
         }
         let rsa = keys.iter().find(|(made, _)| *made == parsed("rsa-2048")).unwrap();
-        let refusal = import(parsed("rsa-2056"), &rsa.1).unwrap_err();
+        let refusal = import(&none(), parsed("rsa-2056"), &rsa.1).unwrap_err();
         assert!(refusal.text.contains("its modulus has 2048 bits"), "{refusal}");
     }
 
@@ -258,10 +267,10 @@ mod tests {
             ("hkdf-sha-512", vec![16, 64, 1024], vec![0, 15, 1025]),
         ] {
             for len in good {
-                assert!(import(parsed(name), &vec![7; len]).is_ok(), "{name} {len}");
+                assert!(import(&none(), parsed(name), &vec![7; len]).is_ok(), "{name} {len}");
             }
             for len in bad {
-                assert!(import(parsed(name), &vec![7; len]).is_err(), "{name} {len}");
+                assert!(import(&none(), parsed(name), &vec![7; len]).is_err(), "{name} {len}");
             }
         }
     }
@@ -283,11 +292,11 @@ mod tests {
             let heads = [element(4, octets), element(0x30, sequence)].concat();
             let both = [&element(0x30, both), oid.as_slice(), &heads, &seed, &element(4, raw), &material];
             for der in [alone.concat(), both.concat()] {
-                assert_eq!(import(algorithm, &der).unwrap(), material, "{name}");
-                assert_eq!(import(algorithm, pem(&der).as_bytes()).unwrap(), material, "{name}");
-                assert!(import(algorithm, &der[..der.len() - 1]).is_err(), "{name}");
+                assert_eq!(import(&none(), algorithm, &der).unwrap(), material, "{name}");
+                assert_eq!(import(&none(), algorithm, pem(&der).as_bytes()).unwrap(), material, "{name}");
+                assert!(import(&none(), algorithm, &der[..der.len() - 1]).is_err(), "{name}");
                 let others = ["ml-kem-512", "ml-kem-768", "ml-kem-1024"].into_iter().filter(|other| *other != name);
-                assert!(others.map(parsed).all(|other| import(other, &der).is_err()), "{name}");
+                assert!(others.map(parsed).all(|other| import(&none(), other, &der).is_err()), "{name}");
             }
         }
     }
@@ -300,7 +309,7 @@ mod tests {
         for index in [1152, 2000, 2335, 2336, 2367] {
             let mut changed = material.clone();
             changed[index] ^= 1;
-            assert!(import(algorithm, &changed).is_err(), "byte {index}");
+            assert!(import(&none(), algorithm, &changed).is_err(), "byte {index}");
         }
     }
 
@@ -309,10 +318,12 @@ mod tests {
         for algorithm in algorithms().into_iter().filter(|algorithm| algorithm.is_asymmetric()) {
             let material = generate(algorithm).unwrap();
             for len in (0..material.len()).step_by(37) {
-                let refusal = import(algorithm, &material[..len]).unwrap_err();
+                let refusal = import(&none(), algorithm, &material[..len]).unwrap_err();
                 assert!(refusal.text.len() < 120, "{refusal}");
             }
         }
-        assert!(import(parsed("ed25519"), pem(b"nothing").replace("PRIVATE", "EC PRIVATE").as_bytes()).is_err());
+        assert!(
+            import(&none(), parsed("ed25519"), pem(b"nothing").replace("PRIVATE", "EC PRIVATE").as_bytes()).is_err()
+        );
     }
 }

@@ -19,6 +19,7 @@ mod ml_kem;
 mod rules;
 mod seals;
 mod store;
+mod token;
 
 pub use algorithm::Algorithm;
 pub use folder::{Backend, Folder};
@@ -27,10 +28,11 @@ pub use kek::{Kek, Wrap, WrappedKey};
 pub use key::{Key, State, Version};
 pub use rules::{RuleChange, Rules};
 pub use store::{Page, Store};
+pub use token::{TokenKek, Tokens};
 
 #[cfg(not(feature = "fips"))]
 pub(crate) use form::ml_dsa_signed;
-pub(crate) use form::{Cipher, Form, UnwrapKey};
+pub(crate) use form::{Cipher, CipherKey, Content, Form, MacKey, OaepKey, UnwrapKey};
 pub(crate) use ml_kem::encapsulation_key;
 
 /// Most keys of a store.

@@ -15,7 +15,8 @@ use super::key::{State, Version};
 use super::material::Material;
 use super::seals::Raise;
 use super::{
-    Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, RuleChange, Rules, VERSIONS_MAX, Wrap, is_key_id, material,
+    Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, RuleChange, Rules, Tokens, VERSIONS_MAX, Wrap, is_key_id,
+    material, token,
 };
 use crate::service::work_of;
 use crate::{Code, Refusal, Result};
@@ -32,6 +33,7 @@ pub struct Store {
 pub(super) struct SharedStore {
     backend: Box<dyn Backend>,
     wrap: Box<dyn Wrap>,
+    tokens: Tokens,
     keys: RwLock<BTreeMap<String, Arc<Key>>>,
     /// Held from the read of a key until its change is in force: one writer at a time.
     writing: Mutex<()>,
@@ -53,7 +55,7 @@ impl Store {
     /// [`ConfigError`], naming folder or key: see [`Folder::open`]; a file is damaged or was changed; a key's
     /// key-encryption key is not available.
     pub fn open(folder: &Path, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
-        Store::open_in(folder, Folder::open(folder)?, kek)
+        Store::open_in(folder, Folder::open(folder)?, Box::new(kek), Tokens::default())
     }
 
     /// Opens the store like [`Store::open`], also below a folder that others may write.
@@ -61,11 +63,26 @@ impl Store {
     /// # Errors
     /// As of [`Store::open`].
     pub fn open_below_shared(folder: &Path, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
-        Store::open_in(folder, Folder::open_below_shared(folder)?, kek)
+        Store::open_in(folder, Folder::open_below_shared(folder)?, Box::new(kek), Tokens::default())
     }
 
-    fn open_in(folder: &Path, backend: Folder, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
-        Store::over(backend, kek).map_err(|err| ConfigError(format!("key store {}: {err}", folder.display())))
+    /// Opens the store like [`Store::open`], with keys on tokens. `is_below_shared`: as [`Store::open_below_shared`].
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_with(
+        folder: &Path,
+        is_below_shared: bool,
+        wrap: Box<dyn Wrap>,
+        tokens: Tokens,
+    ) -> Result<Store, ConfigError> {
+        let backend = if is_below_shared { Folder::open_below_shared(folder)? } else { Folder::open(folder)? };
+        Store::open_in(folder, backend, wrap, tokens)
+    }
+
+    fn open_in(folder: &Path, backend: Folder, wrap: Box<dyn Wrap>, tokens: Tokens) -> Result<Store, ConfigError> {
+        Store::over_with(backend, wrap, tokens)
+            .map_err(|err| ConfigError(format!("key store {}: {err}", folder.display())))
     }
 
     /// Opens a store on any storage, like [`Store::open`].
@@ -73,10 +90,15 @@ impl Store {
     /// # Errors
     /// [`ConfigError`], naming each invalid file: none is skipped.
     pub fn over(backend: impl Backend + 'static, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
+        Store::over_with(backend, Box::new(kek), Tokens::default())
+    }
+
+    fn over_with(backend: impl Backend + 'static, wrap: Box<dyn Wrap>, tokens: Tokens) -> Result<Store, ConfigError> {
         let files = backend.load().map_err(|err| ConfigError(err.to_string()))?;
         let shared = Arc::new(SharedStore {
             backend: Box::new(backend),
-            wrap: Box::new(kek),
+            wrap,
+            tokens,
             keys: RwLock::default(),
             writing: Mutex::default(),
         });
@@ -143,7 +165,8 @@ impl Store {
     /// Those of [`Store::generate`]; [`Code::InvalidArgument`] if the material is not a key of the algorithm.
     pub fn import(&self, id: &str, algorithm: Algorithm, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>> {
         self.shared.may_add(id)?;
-        let material = material::import(algorithm, bytes)?;
+        token::check_label(id, bytes)?;
+        let material = material::import(&self.shared.tokens, algorithm, bytes)?;
         self.shared.add(id, algorithm, &material, true, now_ms)
     }
 
@@ -153,12 +176,7 @@ impl Store {
     /// Those of [`Store::import`]; [`Code::NotFound`]; [`Code::FailedPrecondition`]: the key has the most versions
     /// allowed.
     pub fn rotate(&self, id: &str, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>> {
-        let algorithm = self.get(id)?.algorithm;
-        let material = if bytes.is_empty() {
-            Material { bytes: material::generate(algorithm)?, certificate: None }
-        } else {
-            material::import(algorithm, bytes)?
-        };
+        let material = self.shared.next_material(&*self.get(id)?, bytes)?;
         let writing = self.shared.writing.lock();
         let key = self.get(id)?;
         if key.versions.len() >= VERSIONS_MAX {
@@ -363,6 +381,28 @@ impl SharedStore {
         let data = VersionData { number, state, created_ms, is_imported, reserved: 0, certificate: digest };
         let wrapped = self.wrap.wrap(&data.aad(&key.id, key.algorithm, key.rules), &material.bytes)?;
         Ok(Version::new(StoredVersion { data, wrapped, certificate }))
+    }
+
+    /// Returns the tokens of the settings.
+    pub(super) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// Imports or generates the material of a key's next version: on a token if the last version is on one.
+    fn next_material(&self, key: &Key, bytes: &[u8]) -> Result<Material> {
+        if !bytes.is_empty() {
+            token::check_label(&key.id, bytes)?;
+            return material::import(&self.tokens, key.algorithm, bytes);
+        }
+        let last = key.versions.last().map(|version| self.unwrap(key, version)).transpose()?;
+        let bytes = match last.filter(|last| token::is_on_token(last)) {
+            Some(last) => {
+                let label = format!("{}-v{}", key.id, number(key.versions.len()));
+                token::generate(&self.tokens, key.algorithm, &last, &label)?
+            }
+            None => material::generate(key.algorithm)?,
+        };
+        Ok(Material { bytes, certificate: None })
     }
 
     /// Unwraps the material of a version.

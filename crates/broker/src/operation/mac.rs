@@ -1,12 +1,10 @@
 //! Message authentication codes: HMAC (RFC 2104) with SHA-2.
 
-use aws_lc_rs::hmac;
-
 use super::encrypt::outputs_of;
 use super::sign::SignedInput;
 use super::{Outputs, check_batch, failed, not_in};
 use crate::Result;
-use crate::keys::{Algorithm, Form, Key, Version};
+use crate::keys::{Algorithm, Form, Key, MacKey, Version};
 use crate::profile::policy::Profile;
 
 /// Computes the tags of a batch under the key's current version.
@@ -19,7 +17,7 @@ pub fn mac(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec
     check_batch("inputs", inputs.iter().map(|input| input.len()))?;
     let version = key.current()?;
     let form = form_of(key, version)?;
-    let tags = inputs.iter().map(|input| hmac::sign(form, input).as_ref().to_vec()).collect();
+    let tags = inputs.iter().map(|input| form.tag(input)).collect::<Result<_>>()?;
     Ok(outputs_of(version, tags))
 }
 
@@ -32,8 +30,7 @@ pub fn verify_mac(profile: &Profile, key: &Key, signed: &[SignedInput<'_>]) -> R
     check_batch("signed", signed.iter().map(SignedInput::len))?;
     let verify = |one: &SignedInput<'_>| {
         let form = form_of(key, key.version(one.key_version)?)?;
-        // Compares in constant time; a truncated tag is invalid.
-        Ok(hmac::verify(form, one.input, one.signature).is_ok())
+        form.is_valid(one.input, one.signature)
     };
     signed.iter().map(verify).collect()
 }
@@ -42,7 +39,7 @@ fn check(profile: &Profile, key: &Key) -> Result<()> {
     key.require(Algorithm::Mac(profile.mac.ok_or_else(|| not_in(profile, "Mac"))?))
 }
 
-fn form_of<'a>(key: &Key, version: &'a Version) -> Result<&'a hmac::Key> {
+fn form_of<'a>(key: &Key, version: &'a Version) -> Result<&'a MacKey> {
     match key.form(version)? {
         Form::Mac(form) => Ok(form),
         _ => Err(failed("Mac")),

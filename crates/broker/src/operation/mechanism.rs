@@ -6,7 +6,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::encrypt::{Cipher, NONCE_LEN, SealedMessage, TAG_LEN, Tag};
 use super::failed;
-use crate::keys;
+use crate::keys::{self, CipherKey};
 use crate::profile::policy::EncryptAlgorithm;
 use crate::{Code, Refusal, Result};
 
@@ -35,6 +35,16 @@ pub(super) fn seal(
     key_version: u32,
 ) -> Result<SealedMessage> {
     check_tag_len(cipher.algorithm, tag_len)?;
+    if let CipherKey::Token(key) = &cipher.key {
+        let mut ciphertext = key.seal(&nonce, aad, tag_len, plaintext)?;
+        let short = ciphertext.split_off(plaintext.len().min(ciphertext.len()));
+        let mut tag = [0; TAG_LEN];
+        tag.get_mut(..tag_len)
+            .filter(|tag| tag.len() == short.len())
+            .ok_or_else(|| failed("EncryptData"))?
+            .copy_from_slice(&short);
+        return Ok(SealedMessage { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) });
+    }
     let mut ciphertext = plaintext.to_vec();
     let tag = tag_of(cipher, nonce, aad, &mut ciphertext).inspect_err(|_| ciphertext.zeroize())?;
     Ok(SealedMessage { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) })
@@ -68,7 +78,8 @@ pub(super) fn seal_drawn(
 
 /// Encrypts a text in place, and returns the whole tag.
 fn tag_of(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], aad: &[u8], text: &mut [u8]) -> Result<[u8; TAG_LEN]> {
-    let sealed = cipher.key.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text);
+    let CipherKey::Here(key) = &cipher.key else { return Err(failed("EncryptData")) };
+    let sealed = key.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text);
     sealed.ok().and_then(|tag| tag.as_ref().try_into().ok()).ok_or_else(|| failed("EncryptData"))
 }
 
@@ -79,15 +90,23 @@ pub(super) fn open(cipher: &keys::Cipher, sealed: &Cipher<'_>, tag_len: usize) -
     if sealed.tag.len() != tag_len {
         return Err(does_not_open());
     }
+    if let CipherKey::Token(key) = &cipher.key {
+        let whole = [sealed.ciphertext, sealed.tag].concat();
+        let opened = key.open(&nonce, sealed.aad, tag_len, &whole).map_err(|refusal| match refusal.code {
+            Code::InvalidArgument => does_not_open(),
+            _ => refusal,
+        });
+        return opened.map(|mut text| std::mem::take(&mut *text));
+    }
     if tag_len == TAG_LEN { open_whole(cipher, nonce, sealed) } else { open_truncated(cipher, nonce, sealed) }
 }
 
 fn open_whole(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>> {
+    let CipherKey::Here(key) = &cipher.key else { return Err(failed("DecryptData")) };
     let mut text = Vec::with_capacity(sealed.ciphertext.len() + TAG_LEN);
     text.extend_from_slice(sealed.ciphertext);
     text.extend_from_slice(sealed.tag);
-    let opened =
-        cipher.key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(sealed.aad), &mut text).is_ok();
+    let opened = key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(sealed.aad), &mut text).is_ok();
     if !opened {
         text.zeroize();
         return Err(does_not_open());

@@ -7,7 +7,7 @@ use sealway_awslc::{PublicKey, Scheme};
 
 use super::encrypt::outputs_of;
 use super::{Outputs, candidates, check_batch, failed, not_in};
-use crate::keys::{Algorithm, Form, Key};
+use crate::keys::{Algorithm, Content, Form, Key};
 #[cfg(not(feature = "fips"))]
 use crate::profile::policy::MlDsaAlgorithm;
 use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
@@ -72,8 +72,8 @@ fn sign_inputs(
     check_batch("inputs", inputs.iter().map(|input| input.len()))?;
     let version = key.current()?;
     let form = key.form(version)?;
-    let signatures =
-        inputs.iter().map(|input| sign_one(algorithm, content, form, input).ok_or_else(|| failed("SignData")));
+    let sign = |input: &&[u8]| sign_one(algorithm, content, form, input)?.ok_or_else(|| failed("SignData"));
+    let signatures = inputs.iter().map(sign);
     Ok(outputs_of(version, signatures.collect::<Result<_>>()?))
 }
 
@@ -153,15 +153,6 @@ fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm> {
     Ok(algorithm)
 }
 
-/// Content of an input to sign.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Content {
-    /// A message, of which the broker computes the digest.
-    Message,
-    /// A digest of the length that [`check_digests`] demands.
-    Digest,
-}
-
 /// Checks that the profile allows digests, and that these are of its `HashAlg`.
 fn check_digests<'a>(
     profile: &Profile,
@@ -186,21 +177,28 @@ fn check_digests<'a>(
     Ok(())
 }
 
-fn sign_one(algorithm: SignAlgorithm, content: Content, form: &Form, input: &[u8]) -> Option<Vec<u8>> {
+fn sign_one(algorithm: SignAlgorithm, content: Content, form: &Form, input: &[u8]) -> Result<Option<Vec<u8>>> {
     match form {
-        Form::Pair(secret, _) => {
-            let scheme = scheme(algorithm)?;
-            let signature = match content {
-                Content::Message => secret.sign(scheme, input),
-                Content::Digest => secret.sign_digest(scheme, input),
-            };
-            let signature = signature.ok()?;
-            match algorithm {
-                SignAlgorithm::EcdsaRaw(curve, _) => fixed::from_der(&signature, field_len(curve)),
-                _ => Some(signature),
-            }
+        Form::Pair(secret, public) => {
+            let Some(scheme) = scheme(algorithm) else { return Ok(None) };
+            let signature = secret.sign(public, scheme, content, input)?;
+            Ok(match algorithm {
+                SignAlgorithm::EcdsaRaw(curve, _) => signature.and_then(|der| fixed::from_der(&der, field_len(curve))),
+                _ => signature,
+            })
         }
-        _ if content == Content::Digest => None,
+        _ if content == Content::Digest => Ok(None),
+        Form::TokenEd25519(key, spki) => {
+            let Some(public) = ed25519_of(spki) else { return Ok(None) };
+            key.sign_ed25519(public, input).map(Some)
+        }
+        _ => Ok(sign_here(form, input)),
+    }
+}
+
+/// Signs with a key of the library that has one algorithm.
+fn sign_here(form: &Form, input: &[u8]) -> Option<Vec<u8>> {
+    match form {
         Form::Ed25519(pair) => pair.try_sign(input).ok().map(|signature| signature.as_ref().to_vec()),
         #[cfg(not(feature = "fips"))]
         Form::MlDsa(pair) => crate::keys::ml_dsa_signed(pair, input),
@@ -221,10 +219,16 @@ fn public(form: &Form) -> Option<Public<'_>> {
     match form {
         Form::Pair(_, public) => Some(Public::Pair(public)),
         Form::Ed25519(pair) => Some(Public::Ed25519(pair.public_key().as_ref())),
+        Form::TokenEd25519(_, spki) => ed25519_of(spki).map(Public::Ed25519),
         #[cfg(not(feature = "fips"))]
         Form::MlDsa(pair) => Some(Public::MlDsa(pair.public_key().as_ref())),
         _ => None,
     }
+}
+
+/// Raw public key at the end of a SubjectPublicKeyInfo of Ed25519 (RFC 8410 section 4).
+fn ed25519_of(spki: &[u8]) -> Option<&[u8]> {
+    spki.strip_prefix(b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00")
 }
 
 fn is_signed(algorithm: SignAlgorithm, public: Public<'_>, input: &[u8], signature: &[u8]) -> bool {

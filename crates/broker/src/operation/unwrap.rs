@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::encrypt::outputs_of;
 use super::{Outputs, check_batch, failed, not_in};
-use crate::keys::{Algorithm, Form, Key, UnwrapKey};
+use crate::keys::{Algorithm, Form, Key, OaepKey, UnwrapKey};
 use crate::profile::policy::{Profile, UnwrapAlgorithm};
 use crate::{Refusal, Result};
 
@@ -59,9 +59,19 @@ pub fn unwrap(
 
 fn unwrap_one(algorithm: UnwrapAlgorithm, form: &UnwrapKey, wrapped: &EncryptedKey<'_>) -> Result<Zeroizing<Vec<u8>>> {
     let decoy = decoy(algorithm, &form.decoys, wrapped)?;
-    let mut buffer = Zeroizing::new(vec![0; form.key.min_output_size()]);
-    let decrypted = form.key.decrypt(oaep(algorithm), wrapped.bytes, &mut buffer, None).ok();
-    let found = decrypted.map_or(&[][..], |decrypted| decrypted);
+    let mut buffer;
+    let found = match &form.key {
+        OaepKey::Here(key) => {
+            buffer = Zeroizing::new(vec![0; key.min_output_size()]);
+            let decrypted = key.decrypt(oaep(algorithm), wrapped.bytes, &mut buffer, None).ok();
+            decrypted.map_or(&[][..], |decrypted| decrypted)
+        }
+        OaepKey::Token(key) => {
+            let is_sha1 = matches!(algorithm, UnwrapAlgorithm::RsaOaep);
+            buffer = key.decrypt_oaep(is_sha1, wrapped.bytes)?.unwrap_or_default();
+            buffer.as_slice()
+        }
+    };
     let chosen = if found.len() == wrapped.content_key_len { found } else { decoy.as_slice() };
     Ok(Zeroizing::new(chosen.to_vec()))
 }

@@ -140,7 +140,8 @@ pub(super) struct SignPolicy {
 
 /// Resolves `API.SignData`; `None` if it is absent or wrong, which `notes` then says.
 pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<SignPolicy> {
-    let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints", "CAKeys", "Prehashed"];
+    let known =
+        ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints", "CAKeys", "Prehashed"];
     let section = present(api, "SignData", &known, notes)?;
     let families = [
         ("rsa", Family::Rsa),

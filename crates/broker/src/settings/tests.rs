@@ -247,3 +247,21 @@ fn the_transit_api_needs_a_loopback_address_and_tokens() {
         assert!(problems.contains(expected), "{variables:?}: {problems}");
     }
 }
+
+#[test]
+fn a_token_is_named_by_a_uri_and_its_host_inherits_no_pin_and_no_key() {
+    let one = "pkcs11:token=a?module-path=/a.so&pin-source=env:PIN_OF_A";
+    let two = "pkcs11:serial=2?module-path=/b.so&pin-source=file:/pin";
+    let settings = read(&[("CRYPTO_BROKER_PKCS11", &format!("{one} {two}")), ("CRYPTO_BROKER_PKCS11_SESSIONS", "7")]);
+    let tokens = settings.unwrap().pkcs11;
+    assert_eq!((tokens.len(), tokens[0].sessions, tokens[1].deadline), (2, 7, Duration::from_secs(5)));
+    assert!(tokens.iter().all(|token| token.hidden == ["PIN_OF_A", "CRYPTO_BROKER_KEK"]));
+    for (uri, part) in [
+        ("pkcs11:token=a?pin-value=secretword", "CRYPTO_BROKER_PKCS11: pin-value: "),
+        ("token=secretword", "CRYPTO_BROKER_PKCS11: expected a URI that begins with pkcs11:"),
+        ("pkcs11:token=a;object=k?module-path=/a.so&pin-source=file:/pin", "without object, id and type"),
+    ] {
+        let problems = read(&[("CRYPTO_BROKER_PKCS11", uri)]).unwrap_err().join("\n");
+        assert!(problems.contains(part) && !problems.contains("secretword"), "{uri}: {problems}");
+    }
+}

@@ -58,6 +58,9 @@ fn subject_name(kind: KeyKind, size: u32) -> &'static str {
         (KeyKind::Ecdsa, 384) => "ecdsa-p384",
         (KeyKind::Ecdsa, 521) => "ecdsa-p521",
         (KeyKind::Ecdsa, _) => "ecdsa",
+        (KeyKind::MlDsa, 44) => "ml-dsa-44",
+        (KeyKind::MlDsa, 65) => "ml-dsa-65",
+        (KeyKind::MlDsa, _) => "ml-dsa-87",
     }
 }
 

@@ -131,7 +131,7 @@ impl KeyFile {
         let signed_set = self.signed_set().map(|set| serde_json::from_str(&set.encode())).transpose();
         let raw = RawFile {
             keys: self.entries.iter().map(raw_key).collect(),
-            root_public_key: self.root_public().map(|root| base64::encode(root)),
+            root_public_key: self.root_public().map(base64::encode),
             signed_set: signed_set.map_err(|err| ConfigError(err.to_string()))?,
         };
         to_json(&raw)
