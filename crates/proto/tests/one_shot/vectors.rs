@@ -242,8 +242,8 @@ fn every_vector_of_a_server_has_its_outcome() {
         counts,
         [
             ("client", 93),
-            ("key-document4", 7),
-            ("key-document4-refused", 32),
+            ("key-document4", 17),
+            ("key-document4-refused", 57),
             ("psk4", 3),
             ("request4", 33),
             ("request4-refused", 142)

@@ -9,9 +9,12 @@ use hyper::body::Body as HttpBody;
 use sealway_exchange::Sessions;
 use sealway_exchange::timing::ServerTiming;
 use sealway_proto::Error;
+use sealway_proto::crypto::identity::SignatureAlgorithm;
 use sealway_proto::limits::INIT_V3_BODY_MAX;
 use sealway_proto::session::Session;
-use sealway_proto::session::native::{InitRequest, ServerRandoms, Suite, Terms, UnsignedAgreement, agree, choose};
+use sealway_proto::session::native::{
+    IdentityKey, InitRequest, ServerRandoms, Suite, Terms, UnsignedAgreement, agree, choose,
+};
 use sealway_proto::wire::{Field, Headers, Wire};
 use sealway_runtime::http::share::network;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
@@ -76,11 +79,19 @@ where
 }
 
 /// Counts an agreed session in the inventory: the suite of its key agreement, and the signature of the identity key.
-fn count_native(suite: &str, key: &str) {
+fn count_native(suite: &str, key: &IdentityKey) {
     let party = Party::Named("sessions", "init");
     let used = Use { operation: "session-init", algorithm: suite, size: 0, key: "", party, protocol: "wire-3" };
     count_now(&used, 1);
-    count_now(&Use { operation: "session-signature", algorithm: "ES256", size: 256, key, ..used }, 1);
+    let Some(algorithm) = key.algorithm() else { return };
+    let size = match algorithm {
+        SignatureAlgorithm::Es256 => 256,
+        SignatureAlgorithm::Es384 => 384,
+        // Their names have the parameter set.
+        _ => 0,
+    };
+    let key = key.key_id.to_string();
+    count_now(&Use { operation: "session-signature", algorithm: algorithm.name(), size, key: &key, ..used }, 1);
 }
 
 impl Authority {
@@ -113,7 +124,6 @@ impl Authority {
             return Err(Rejection::from(Error::KeyRetired).with("key_set", key_set));
         };
         let ttl_sec = self.native_ttl(request, policy, &recognised, renewed, now_ms)?;
-        let signer = key.key().key_id.to_string();
         let terms = Terms {
             suites,
             expires_in_sec: ttl_sec,
@@ -139,7 +149,7 @@ impl Authority {
         self.keep(session).await?;
         timing.lap("session-store");
         self.note_init(Wire::Native);
-        count_native(&request.suite, &signer);
+        count_native(&request.suite, key.key());
         Ok(answer)
     }
 

@@ -79,7 +79,9 @@ export class NativeClient {
       } catch (error) {
         if (measure.status) measure.done();
         const problem = error instanceof SealwayError ? error.problem : undefined;
-        const wanted = suites.find((each) => each === problem?.["suite"]);
+        // The problem's own choice is for a reader of logs: the two lists decide.
+        const theirs = problem?.["suites"];
+        const wanted = Array.isArray(theirs) ? suites.find((each) => theirs.includes(each)) : undefined;
         if (problem?.code === "suite_required" && wanted !== undefined && wanted !== suite && mayChange) {
           [suite, mayChange] = [wanted, false];
         } else if (problem?.code === "key_retired" && mayRetake) {
