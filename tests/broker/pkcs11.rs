@@ -11,6 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair,
 use sealway_client::broker::{CertificateRequest, Client, DecryptInput, Options, Plain};
 use sealway_testkit::broker::{Broker, PROFILES};
 use sealway_testkit::daemon::free_port;
+use sealway_testkit::process::Launch;
 use sealway_testkit::softhsm::{PIN, SoftHsm, TOKEN};
 
 use crate::BINARY;
@@ -18,6 +19,9 @@ use crate::BINARY;
 const MORE: &str = "
 - {Name: Ed25519, Settings: {CryptoLibrary: native}, API: {SignData: {SignAlg: ed25519}}}
 - {Name: Oaep, Settings: {CryptoLibrary: native}, API: {Unwrap: {UnwrapAlg: rsa-oaep}}}
+- Name: Identity
+  Settings: {CryptoLibrary: native}
+  API: {SignData: {SignAlg: ecdsa, HashAlg: sha-256, Curve: P-256, SignatureFormat: RAW}}
 ";
 
 /// A broker, its token, and what the broker needs to find it.
@@ -242,6 +246,53 @@ async fn a_key_encryption_key_on_a_token_takes_over_and_opens_the_folder_without
     fixture.hsm.remove().unwrap();
     let err = fixture.broker.start_again().unwrap_err().to_string();
     assert!(err.contains("--kek-pkcs11") && err.contains("the token is absent"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateways_identity_key_and_the_kek_of_its_sessions_are_on_the_token() {
+    let fixture = start(SoftHsm::new().unwrap(), &[]);
+    fixture.pair("identity", "EC:secp256r1", "ecdsa-p256", "--usage-sign").await;
+    fixture.hsm.tool(&["--keygen", "--key-type", "AES:32", "--label", "sessions", "--sensitive"]).unwrap();
+    let uri = format!("pkcs11:token={TOKEN};object=sessions;type=secret-key");
+    fixture.client.import_key("sessions", "aes-256-gcm", uri.as_bytes()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let socket = fixture.broker.socket().display().to_string();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(BINARY).args(arguments).current_dir(folder.path()).output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let made = run(&["identity", "generate", "identity.json", "--broker-key", "identity", "--socket", &socket]);
+    assert!(made.0, "{}", made.1);
+    let config = format!(
+        "
+listeners: [{{ address: '127.0.0.1:0' }}]
+routes:
+  - {{ match: {{ path_prefix: /v3/, path: /.well-known/sealway-keys }}, sessions: {{}} }}
+  - {{ match: {{}}, sealed: required, upstream: shop }}
+upstreams: {{ shop: {{ servers: ['demo:'] }} }}
+sessions:
+  store: 'file:sessions.redb'
+  kek_broker: {{ socket: '{socket}', profile: Seal, key: sessions, uid: {} }}
+  identity: {{ key_file: identity.json, broker: {{ socket: '{socket}', profile: Identity }} }}
+",
+        rustix::process::getuid().as_raw(),
+    );
+    let gateway = Launch::new(BINARY, &config).folder(folder.path()).start().unwrap();
+    let url = format!("http://{}/transaction/purchase", gateway.address());
+    let call = ["call", "--trust-file", "trust", "-d", r#"{"schemeCode":"AEF","amount":5000}"#, &url];
+    let (is_served, text) = run(&call);
+    assert!(is_served && text.contains("SUCCESS"), "{text}");
+    fixture.hsm.remove().unwrap();
+    fixture.until("/ready", || fixture.get("/ready").0 == 503);
+    let (is_served, text) = run(&call);
+    assert!(!is_served, "a session was signed without the token: {text}");
+    fixture.hsm.put_back().unwrap();
+    fixture.until("/ready", || fixture.get("/ready").0 == 200);
+    let (is_served, text) = run(&call);
+    assert!(is_served && text.contains("SUCCESS"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
