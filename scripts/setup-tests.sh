@@ -80,15 +80,14 @@ command -v nghttpd >/dev/null || [[ -x /usr/sbin/nghttpd ]] || missing+=(nghttp2
 # The differential test compiles a peer of its own against the library.
 [[ -f /usr/include/nghttp2/nghttp2.h ]] || missing+=(libnghttp2-dev)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
-# A token of PKCS#11 in a folder, and a tool that knows tokens.
+# A token of PKCS#11 in a folder.
 command -v softhsm2-util >/dev/null || missing+=(softhsm2)
-command -v pkcs11-tool >/dev/null || missing+=(opensc)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 # Networks of their own, with few ports, and a core that is shared: the tests of the load generator.
 command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
 { command -v unshare && command -v taskset; } >/dev/null || missing+=(util-linux)
-# Programs that load the PKCS#11 module: OpenSC, a server of SSH, and OpenSSL's engine.
+# Programs that load PKCS#11 modules: OpenSC, a server of SSH, and OpenSSL's engine.
 command -v pkcs11-tool >/dev/null || missing+=(opensc)
 { command -v sshd || [[ -x /usr/sbin/sshd ]]; } >/dev/null || missing+=(openssh-server)
 command -v ssh >/dev/null || missing+=(openssh-client)
