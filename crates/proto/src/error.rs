@@ -97,8 +97,8 @@ errors! {
         JsonInvalid = "json_invalid", "body is not JSON";
         /// A member of a JSON body is absent or of a wrong type.
         FieldInvalid(&'static str) = "field_invalid", "member {0} is absent or of a wrong type";
-        /// A public key is not an uncompressed point of P-256.
-        PublicKeyInvalid = "public_key_invalid", "public key is not an uncompressed P-256 point";
+        /// A public key does not have the form of its algorithm: its length, or a point off the curve.
+        PublicKeyInvalid = "public_key_invalid", "public key is not one of its algorithm";
         /// An answer does not belong to its request.
         AnswerMismatch = "answer_mismatch", "answer does not belong to this request";
         /// A reservation was presented for another nonce than the one it was made for.
@@ -107,8 +107,8 @@ errors! {
         SuiteRequired = "suite_required", "the server wants another suite";
         /// The suite of an answer is not the first of the client's list that the server's list contains.
         SuiteDowngraded = "suite_downgraded", "the answer's suite is not the one that both lists give";
-        /// None of the identity keys that the client pinned is live.
-        KeyRetired = "key_retired", "no pinned identity key is live";
+        /// No live identity key is one that the client pinned, and of an algorithm that it accepts.
+        KeyRetired = "key_retired", "no live identity key is one that the client pins and accepts";
         /// An answer is signed by a key that the client does not trust.
         KeyUntrusted = "key_untrusted", "the identity key is not trusted";
         /// A signature is not of the expected key.

@@ -154,6 +154,14 @@ impl Keyring {
                 {
                     (held.keys, held.root) = parse(file, origin, &line)?;
                     held.is_met = true;
+                    if !held.keys.iter().any(|(_, key)| accepts(algorithms, key, true)) {
+                        return Err(ErrorKind::Usage(format!(
+                            "signature_algorithms: no key of {origin} in {} is of one of them; if its operator confirms a key \
+                             of such an algorithm, pin it",
+                            file.display()
+                        ))
+                        .into());
+                    }
                 }
             }
         }
@@ -196,6 +204,11 @@ impl Keyring {
     pub fn key(&self, signer: &SignerClaim) -> Result<Option<PublicKey>, Error> {
         let (held, id) = (self.held(), &signer.key_id);
         let known = self.trusted(&held, signer);
+        if known.is_none()
+            && let Some(refused) = self.of_another_algorithm(&held, id)
+        {
+            return Err(refused);
+        }
         let can_be_learnt = match &self.trust {
             Trust::Pins(pins) => pins.iter().any(|pin| pin.key_id() == *id),
             Trust::Root { .. } => true,
@@ -331,7 +344,24 @@ impl Keyring {
         Ok(())
     }
 
+    /// Returns the error for a key that is known, and not of an accepted algorithm.
+    fn of_another_algorithm(&self, held: &KeyState, id: &KeyId) -> Option<Error> {
+        let (key, is_pinned) = match &held.root_set {
+            Some(set) => (set.get(id).map(|key| key.public_key.clone()), false),
+            None => (find(&held.keys, id), true),
+        };
+        let algorithm = SignatureAlgorithm::of_public(&key.filter(|key| !accepts(&self.algorithms, key, is_pinned))?)?;
+        let way = format!(
+            "it is of {algorithm}, which this client does not accept: name the algorithm in signature_algorithms \
+             (--signature-algorithm {algorithm})"
+        );
+        Some(ErrorKind::KeyUntrusted { key_id: id.to_string(), way }.into())
+    }
+
     fn untrusted(&self, id: &KeyId, held: &KeyState) -> Error {
+        if let Some(refused) = self.of_another_algorithm(held, id) {
+            return refused;
+        }
         let ids = held.keys.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
         let way = match &self.trust {
             Trust::Pins(_) => {

@@ -85,7 +85,7 @@ impl OneShotTrust {
                 usage("a kid is hpke: and 32 lower-case hexadecimal digits")
             }
             OneShotTrust::Root(key) if default_identity_library().public(&key[..]).is_err() => {
-                usage("the root is no key of P-256")
+                usage("the root is no public key of a known algorithm")
             }
             _ => Ok(()),
         }

@@ -290,10 +290,14 @@ async fn a_client_that_restricts_its_algorithms_stores_no_other_key_and_takes_no
     let by_use = settings(Trust::FirstUse(TrustStore::File(file.clone()))).build().unwrap();
     let agreed = by_use.session().await.unwrap().agreed.unwrap();
     assert_eq!(agreed.key_id, ground::key_id(&composite));
-    let known = TrustStore::File(file).services().unwrap();
+    let known = TrustStore::File(file.clone()).services().unwrap();
     assert_eq!(known[0].key_ids, [ground::key_id(&composite)], "the answer names the ES256 key too");
     let sent = service.inits.lock().unwrap().last().unwrap().signature_algorithms.clone();
     assert_eq!(sent, [Box::from("ES256+ML-DSA-65")]);
+    // A stored key that the client does not accept any more is no reason to begin anew with an unknown one.
+    let other = Client::builder(url.clone()).trust(Trust::FirstUse(TrustStore::File(file)));
+    let err = other.signature_algorithms([SignatureAlgorithm::MlDsa87]).build().unwrap_err();
+    assert!(err.to_string().contains("signature_algorithms: no key of "), "{err}");
     // Below a root of ES256 the configuration is refused before anything is sent.
     let root = new_key();
     let err = settings(Trust::Root { key: root.public().into(), store: TrustStore::Memory }).build().unwrap_err();

@@ -1,6 +1,7 @@
 //! `sessions.wires` and `sessions.policies` of the configuration: as written, then checked.
 
 use sealway_proto::limits::TTL_SEC_CONFIG_MAX;
+use sealway_proto::session::native::Suite;
 use sealway_proto::wire::Wire;
 use sealway_runtime::config::{Problems, Within};
 use serde::{Deserialize, Serialize};
@@ -126,7 +127,7 @@ fn policy(at: &str, raw: &RawPolicy, problems: &mut Problems) -> ClientPolicy {
 
 /// True for the name of a suite in spec/session-3.md.
 fn is_suite(name: &str) -> bool {
-    matches!(name, "X25519MLKEM768" | "SecP256r1MLKEM768" | "P256")
+    Suite::from_name(name).is_some()
 }
 
 fn is_route(path: &str) -> bool {
@@ -157,6 +158,9 @@ mod tests {
         assert_eq!((app.clamp_ttl(1), app.clamp_ttl(9999)), (60, 600));
         assert!(app.allows_path("/pay/1") && !app.allows_path("/payments"));
         assert!(app.allows_wire(Wire::Native) && !app.allows_wire(Wire::V2));
+        let (strong, problems) = resolved("- {suites: [SecP384r1MLKEM1024, MLKEM1024]}");
+        let strong = strong.find(None, None, None);
+        assert!(problems.is_empty() && strong.allows_suite("MLKEM1024") && !strong.allows_suite("P256"), "{problems}");
         let alice = table.find(Some("web"), Some("alice"), None);
         assert!(!alice.allows_path("/") && alice.allows_wire(Wire::V1));
         assert!(!table.find(None, None, None).allows_wire(Wire::V1));

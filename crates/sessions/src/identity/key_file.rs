@@ -100,11 +100,11 @@ impl KeyFile {
     }
 
     fn add(&mut self, key: IdentityKey, held: PrivateHalf, now_ms: u64) -> Result<KeyId, ConfigError> {
-        if self.entries.len() >= KEYS_MAX {
-            self.entries.retain(|entry| now_ms < entry.key.not_after_ms);
-        }
         let key_id = key.key_id;
         self.entries.push(Entry { key, held });
+        if self.entries.len() > KEYS_MAX || self.check_set_len().is_err() {
+            self.entries.retain(|entry| entry.key.key_id == key_id || now_ms < entry.key.not_after_ms);
+        }
         self.check().map_err(ConfigError)?;
         Ok(key_id)
     }
@@ -117,6 +117,9 @@ impl KeyFile {
         for (index, Entry { key, held }) in self.entries.iter().enumerate() {
             if self.entries[..index].iter().any(|other| other.key.key_id == key.key_id) {
                 return Err(format!("key {} stands twice", key.key_id));
+            }
+            if self.entries[..index].iter().any(|other| shares_part(&other.key, key)) {
+                return Err(format!("key {}: a part of it is in another key too: generate another one", key.key_id));
             }
             if key.not_before_ms >= key.not_after_ms || key.not_after_ms > TIME_MS_MAX {
                 let (from, to) = (iso8601(key.not_before_ms), iso8601(key.not_after_ms));
@@ -162,13 +165,16 @@ impl KeyFile {
             return fail(format!("it ends before that anyway, {}", iso8601(key.not_after_ms)));
         }
         let is_removed = at_ms <= key.not_before_ms;
-        let live_then = |listed: &KeyListing| listed.key.key_id != *id && listed.key.is_live(at_ms);
+        // A client that accepts no other algorithm must find a key.
+        let (alg, live_then) = (key.alg.clone(), |listed: &KeyListing| {
+            listed.key.key_id != *id && listed.key.alg == key.alg && listed.key.is_live(at_ms)
+        });
         let is_followed =
             self.list(now_ms).iter().any(|listed| live_then(listed) && listed.condition != Condition::Unsigned);
         if !is_removed && !is_followed && !force {
             return fail(format!(
-                "no other key is live {}, so no session could be begun: generate one first (and have the root sign it), or say \
-                 --force",
+                "no other key of {alg} is live {}, so clients that accept no other algorithm could begin no session: generate \
+                 one first (and have the root sign it), or say --force",
                 iso8601(at_ms)
             ));
         }
@@ -296,4 +302,14 @@ impl KeyFile {
         let usable = entries.into_iter().filter_map(|entry| Some((self.as_signed(&entry.key)?, entry.held)));
         usable.filter(|(key, _)| now_ms < key.not_after_ms && key.not_before_ms < key.not_after_ms).collect()
     }
+}
+
+/// True if two keys have a part in common. SPEC session-3.md#algorithms
+fn shares_part(one: &IdentityKey, other: &IdentityKey) -> bool {
+    let theirs = parts(other);
+    parts(one).iter().any(|part| theirs.contains(part))
+}
+
+fn parts(key: &IdentityKey) -> Vec<&[u8]> {
+    key.algorithm().map(|algorithm| algorithm.parts(&key.public_key)).unwrap_or_default()
 }

@@ -183,7 +183,7 @@ fn a_key_that_the_root_did_not_sign_waits_and_one_that_it_signed_ends_when_eithe
     let identity = load(&path, 100).unwrap();
     assert_eq!(identity.live_at(300), ids);
     let err = file.retire(&ids[0], 300, 300, false).unwrap_err().to_string();
-    assert!(err.contains("no other key is live"), "{err}");
+    assert!(err.contains("no other key of ES256 is live"), "{err}");
     file.sign(default_provider(), &root, 300, 5000).unwrap();
     assert!(!file.is_behind(300));
     assert_eq!(file.retire(&ids[0], 1000, 300, false).unwrap(), Retirement::At(1000));
@@ -309,11 +309,11 @@ fn a_key_is_retired_in_time_and_not_so_that_nobody_could_sign() {
     let mut retire = |index: usize, at, force| file.retire(&ids[index], at, 1000, force).map_err(|err| err.to_string());
     assert!(retire(0, 999, false).unwrap_err().contains("in the past"));
     assert!(retire(0, 3000, false).unwrap_err().contains("ends before that"));
-    assert!(retire(0, 1999, false).unwrap_err().contains("no other key is live"));
+    assert!(retire(0, 1999, false).unwrap_err().contains("no other key of ES256 is live"));
     assert_eq!(retire(0, 2000, false), Ok(Retirement::At(2000)));
     assert_eq!(retire(2, 4000, false), Ok(Retirement::Removed));
     assert!(retire(2, 4500, false).unwrap_err().contains("does not hold"));
-    assert!(retire(1, 4500, false).unwrap_err().contains("no other key is live"));
+    assert!(retire(1, 4500, false).unwrap_err().contains("no other key of ES256 is live"));
     assert_eq!(retire(1, 4500, true), Ok(Retirement::At(4500)));
     let conditions = |now| file.list(now).iter().map(|listed| listed.condition).collect::<Vec<_>>();
     assert_eq!(conditions(1999), [Condition::Live, Condition::Next]);
@@ -332,6 +332,50 @@ fn a_full_file_lets_go_of_retired_keys_for_a_new_one() {
     let (mut file, _) = self::file(&times);
     file.generate(default_provider(), default_identity_library(), SignatureAlgorithm::Es256, 5000, 9000, 1003).unwrap();
     assert_eq!(file.list(1003).len(), 13);
+}
+
+#[test]
+fn a_key_is_not_retired_before_a_successor_of_its_algorithm() {
+    let (provider, library) = (default_provider(), default_identity_library());
+    let (mut file, ids) = file(&[(0, 9000)]);
+    file.generate(provider, library, SignatureAlgorithm::MlDsa65, 0, 9000, 0).unwrap();
+    let err = file.retire(&ids[0], 2000, 1000, false).unwrap_err().to_string();
+    assert!(err.contains("no other key of ES256 is live"), "{err}");
+    file.generate(provider, library, SignatureAlgorithm::Es256, 0, 9000, 0).unwrap();
+    assert_eq!(file.retire(&ids[0], 2000, 1000, false).unwrap(), Retirement::At(2000));
+}
+
+#[test]
+fn a_file_whose_set_is_full_lets_go_of_retired_keys_for_a_new_one() {
+    let (provider, library) = (default_provider(), default_identity_library());
+    let mut file = KeyFile::default();
+    let mut generate = |from, to, now| {
+        file.generate(provider, library, SignatureAlgorithm::Es384MlDsa87, from, to, now).map_err(|err| err.0)
+    };
+    // Fifteen of the longest keys are a full set.
+    for n in 0..15 {
+        generate(n, 1000 + n, 0).unwrap();
+    }
+    generate(5000, 9000, 1003).unwrap();
+    assert_eq!(file.list(1003).len(), 12);
+    let kept = file.list(1003).iter().all(|listed| listed.condition != Condition::Retired);
+    assert!(kept);
+}
+
+#[test]
+fn two_keys_with_a_part_in_common_are_refused() {
+    let (provider, library) = (default_provider(), default_identity_library());
+    let mut file = KeyFile::default();
+    file.generate(provider, library, SignatureAlgorithm::Es256MlDsa65, 0, 9000, 0).unwrap();
+    let composite = file.list(0).remove(0).key;
+    let parts = SignatureAlgorithm::Es256MlDsa65.parts(&composite.public_key);
+    assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [65, 1952]);
+    for part in parts {
+        let alone = IdentityKey::new(provider, part, 0, 9000).unwrap();
+        let err = file.add_broker_key(alone, "part".into(), 0).unwrap_err().to_string();
+        assert!(err.contains("a part of it is in another key too"), "{err}");
+        file.entries.pop();
+    }
 }
 
 #[tokio::test]

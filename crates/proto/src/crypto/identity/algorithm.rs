@@ -1,5 +1,6 @@
 //! Names and lengths of the algorithms of identity keys. `spec/session-3.md#algorithms`.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::limits::{P256_PUBLIC_LEN, P384_PUBLIC_LEN};
@@ -109,6 +110,17 @@ impl SignatureAlgorithm {
             SignatureAlgorithm::Es384MlDsa87 => (Scheme::Es384, Some(Scheme::MlDsa87)),
         };
         core::iter::once(first).chain(second)
+    }
+
+    /// Splits a public key into its parts; a part is empty if the key is too short.
+    pub fn parts(self, key: &[u8]) -> Vec<&[u8]> {
+        let mut rest = key;
+        let take = |scheme: Scheme| {
+            let (part, behind) = rest.split_at_checked(scheme.public_len()).unwrap_or_default();
+            rest = behind;
+            part
+        };
+        self.schemes().map(take).collect()
     }
 
     /// Returns whether its keys have two parts.

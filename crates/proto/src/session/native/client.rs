@@ -71,7 +71,10 @@ impl ClientInit {
         if !suites.contains(&share.suite()) || suites.len() > SUITES_MAX {
             return Err(Error::FieldInvalid("suites"));
         }
-        if signature_algorithms.len() > SIGNATURE_ALGORITHMS_MAX {
+        let count = |one| signature_algorithms.iter().filter(|other| *other == one).count();
+        if signature_algorithms.len() > SIGNATURE_ALGORITHMS_MAX
+            || signature_algorithms.iter().any(|one| count(one) > 1)
+        {
             return Err(Error::FieldInvalid("signature_algorithms"));
         }
         let request = InitRequest {
