@@ -61,6 +61,7 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("--pin", Wrong(&["--sealed", "3", "--pin", "zz"], "key id")),
     ("--root", Wrong(&["--sealed", "3", "--root", "zz"], "public key")),
     ("--suite", Wrong(&["--sealed", "3", "--suite", "zz"], "X25519MLKEM768")),
+    ("--signature-algorithm", Wrong(&["--sealed", "3", "--signature-algorithm", "zz"], "ES384+ML-DSA-87")),
     ("--agree", Wrong(&["--sealed", "1", "--agree", "never"], "per-request")),
     ("--init-path", Wrong(&["--sealed", "1", "--init-path", "init"], "a path")),
     ("--client-id", Wrong(&["--sealed", "2", "--client-id", "a b"], "1 to 128 visible")),

@@ -110,6 +110,9 @@ pub(crate) struct SealedSummary {
     /// Wire 3: suites offered to the service.
     #[serde(default)]
     pub(crate) suites: Vec<String>,
+    /// Wire 3: signature algorithms that alone were accepted; empty without a restriction.
+    #[serde(default)]
+    pub(crate) signature_algorithms: Vec<String>,
 }
 
 /// Settings of messages of card schemes: no file and no key.
@@ -229,6 +232,7 @@ impl From<&SealedSessions> for SealedSummary {
         SealedSummary {
             trust: is_new.then(|| trust.to_owned()),
             suites: sealed.suites.iter().filter(|_| is_new).map(|suite| suite.name().to_owned()).collect(),
+            signature_algorithms: sealed.signature_algorithms.iter().map(|alg| alg.name().to_owned()).collect(),
             wire: sealed.wire,
             agree: sealed.agree.name().replace('-', "_"),
             init_path: query_hidden(&sealed.init_path),
