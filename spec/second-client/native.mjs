@@ -1,6 +1,8 @@
 // The client's side of Sealway's native protocol (wire 3), written from spec/session-3.md alone. Needs node:crypto only.
-// ML-KEM-768 is not in Node 20: a caller that offers a hybrid suite gives `kem` = {generate(), publicKey(priv), decapsulate(priv, ct)}.
+// ML-KEM is not in Node 20: a caller that offers a suite with it gives `kem` = {generate(set), publicKey(priv), decapsulate(priv, ct)},
+// where `set` is 768 or 1024.
 import crypto from 'node:crypto';
+import { verifyMlDsa } from './mldsa.mjs';
 
 /** Failure with a `code` of spec/registry.toml; `field` names the member at fault, if one is. */
 export class SealwayError extends Error {
@@ -32,7 +34,7 @@ export function base64(text) {
   return /^[A-Za-z0-9+/]*={0,2}$/.test(text) && out.toString('base64') === text ? out : null;
 }
 export const keyId = pub => sha256(pub).subarray(0, 16).toString('hex');
-const SESSION_ID = /^S-[0-9a-f]{32}$/, KEY_ID = /^[0-9a-f]{32}$/, SUITE = /^[A-Za-z0-9_-]{1,32}$/;
+const SESSION_ID = /^S-[0-9a-f]{32}$/, KEY_ID = /^[0-9a-f]{32}$/, SUITE = /^[A-Za-z0-9_-]{1,32}$/, ALGORITHM = /^[A-Za-z0-9_+-]{1,32}$/;
 export const isSessionId = x => SESSION_ID.test(x);
 
 // --- JSON ----------------------------------------------------------------------------------------------------------------------
@@ -56,7 +58,7 @@ export function parseJson(data) {
 const str = ok => v => (typeof v === 'string' && v[0] === 's' && v.length > 1 && v.isWellFormed() && ok(v.slice(1)) ? v.slice(1) : undefined);
 const re = r => str(x => r.test(x));
 const text = max => str(x => bytes(x).length <= max);
-const b64 = length => v => { const x = str(y => base64(y))(v); const raw = x && base64(x); return raw && (!length || raw.length === length) ? raw : undefined; };
+const b64 = (min = 1, max = Infinity) => v => { const x = str(y => base64(y))(v), raw = x && base64(x); return raw && raw.length >= min && raw.length <= max ? raw : undefined; };
 const whole = max => v => {
   if (typeof v !== 'string' || v[0] !== 'n') return undefined;
   const plain = /^-?\d+$/.test(v.slice(1));
@@ -69,14 +71,15 @@ const several = (min, max, form) => v => {
   return out.length >= min && out.length <= max && !out.includes(undefined) && new Set(out).size === out.length ? out : undefined;
 };
 const REQUEST = { suite: re(SUITE), suites: several(1, 8, re(SUITE)), share: b64(), client_id: re(/^(?!.*\|)[\x20-\x7e]{1,256}$/),
-  'ttl_sec?': whole(2n ** 32n - 1n), 'proof?': text(8192), 'pinned_key_ids?': several(0, 16, re(KEY_ID)) };
+  'ttl_sec?': whole(2n ** 32n - 1n), 'proof?': text(8192), 'pinned_key_ids?': several(0, 16, re(KEY_ID)),
+  'signature_algorithms?': several(1, 8, re(ALGORITHM)) };
 const ANSWER = { session_id: re(SESSION_ID), suite: re(SUITE), suites: several(1, 8, re(SUITE)), share: b64(),
   expires_in_sec: whole(2n ** 32n - 1n), server_time_ms: whole(2n ** 64n - 1n), key_id: re(KEY_ID), key_ids: several(1, 16, re(KEY_ID)),
-  auth: re(/^(none|bearer|dpop|certificate)$/), 'subject?': text(256), 'tenant?': text(256), signature: b64(64), confirm: b64(32) };
+  auth: re(/^(none|bearer|dpop|certificate)$/), 'subject?': text(256), 'tenant?': text(256), signature: b64(1, 8192), confirm: b64(32, 32) };
 const TIME = whole(999_999_999_999_999n);
 const KEY_SET = { issued_ms: TIME, expires_ms: TIME, keys: v => (Array.isArray(v) && v.length <= 16 ? v : undefined),
-  'root_key_id?': re(KEY_ID), 'root_signature?': b64(64) };
-const KEY = { key_id: re(KEY_ID), alg: re(/^ES256$/), public_key: b64(65), not_before_ms: TIME, not_after_ms: TIME };
+  'root_key_id?': re(KEY_ID), 'root_signature?': b64(1, 8192) };
+const KEY = { key_id: re(KEY_ID), alg: re(ALGORITHM), public_key: b64(1, 8192), not_before_ms: TIME, not_after_ms: TIME };
 /** Reads the members of `form` from a marked value; the first that has not its form is `field_invalid`. */
 export function members(value, form) {
   check(value !== null && typeof value === 'object' && !Array.isArray(value), 'field_invalid');
@@ -92,51 +95,101 @@ export function members(value, form) {
 export const readRequest = data => { check(bytes(data).length <= 16384, 'body_too_large'); return members(parseJson(data), REQUEST); };
 
 // --- Keys of curves ------------------------------------------------------------------------------------------------------------
-const P = 2n ** 256n - 2n ** 224n + 2n ** 192n + 2n ** 96n - 1n, B = 0x5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604bn;
 const int = b => BigInt('0x' + b.toString('hex'));
-/** Rejects everything but an uncompressed point on P-256. */
-export function point(pub) {
-  check(pub.length === 65 && pub[0] === 4, 'public_key_invalid');
-  const x = int(pub.subarray(1, 33)), y = int(pub.subarray(33));
-  check(x < P && y < P && (y * y - x * x * x + 3n * x - B) % P === 0n, 'public_key_invalid');
+/** Curves: bytes of a coordinate, the prime, the coefficient b (a is −3), the name at Node, the hash of its ECDSA. */
+const CURVES = {
+  'P-256': { size: 32, p: 2n ** 256n - 2n ** 224n + 2n ** 192n + 2n ** 96n - 1n, node: 'prime256v1', hash: 'sha256',
+    b: 0x5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604bn },
+  'P-384': { size: 48, p: 2n ** 384n - 2n ** 128n - 2n ** 96n + 2n ** 32n - 1n, node: 'secp384r1', hash: 'sha384',
+    b: 0xb3312fa7e23ee7e4988e056be3f82d19181d9c6efe8141120314088f5013875ac656398d8a2ed19d2a85c8edd3ec2aefn },
+};
+/** Rejects everything but an uncompressed point on the curve. */
+export function point(pub, curve = 'P-256') {
+  const { size, p, b } = CURVES[curve];
+  check(pub.length === 1 + 2 * size && pub[0] === 4, 'public_key_invalid');
+  const x = int(pub.subarray(1, 1 + size)), y = int(pub.subarray(1 + size));
+  check(x < p && y < p && (y * y - x * x * x + 3n * x - b) % p === 0n, 'public_key_invalid');
   return pub;
 }
-/** Verifies an ES256 signature. A key that is no point verifies nothing. */
-export function verify(pub, message, signature) {
-  try { point(pub); } catch { return false; }
-  const u = b => b.toString('base64url'), jwk = { kty: 'EC', crv: 'P-256', x: u(pub.subarray(1, 33)), y: u(pub.subarray(33)) };
-  return crypto.verify('sha256', message, { key: crypto.createPublicKey({ key: jwk, format: 'jwk' }), dsaEncoding: 'ieee-p1363' }, signature);
+/** Verifies ECDSA. A key that is no point verifies nothing. */
+function verifyEcdsa(curve, pub, message, signature) {
+  try { point(pub, curve); } catch { return false; }
+  const { size, hash } = CURVES[curve], u = b => b.toString('base64url');
+  const key = crypto.createPublicKey({ key: { kty: 'EC', crv: curve, x: u(pub.subarray(1, 1 + size)), y: u(pub.subarray(1 + size)) }, format: 'jwk' });
+  return crypto.verify(hash, message, { key, dsaEncoding: 'ieee-p1363' }, signature);
 }
-const ecdh = scalar => { const e = crypto.createECDH('prime256v1'); e.setPrivateKey(scalar); return e; };
+
+// --- Identity keys' algorithms -----------------------------------------------------------------------------------------------
+/** Algorithms of one key: bytes of a public key and of a signature, verification. */
+const SINGLE = {
+  ES256: { key: 65, signature: 64, verify: (...x) => verifyEcdsa('P-256', ...x) },
+  ES384: { key: 97, signature: 96, verify: (...x) => verifyEcdsa('P-384', ...x) },
+  'ML-DSA-65': { key: 1952, signature: 3309, verify: (...x) => verifyMlDsa('ML-DSA-65', ...x) },
+  'ML-DSA-87': { key: 2592, signature: 4627, verify: (...x) => verifyMlDsa('ML-DSA-87', ...x) },
+};
+/** Every algorithm with its parts: one, or two of a composite. */
+const ALGORITHMS = Object.fromEntries([...Object.keys(SINGLE), 'ES256+ML-DSA-65', 'ES384+ML-DSA-87'].map(name => [name, name.split('+').map(p => SINGLE[p])]));
+const total = (parts, what) => parts.reduce((n, p) => n + p[what], 0);
+/** Gives the name of a public key's algorithm, which its length tells, or undefined. */
+export const algorithmOf = pub => Object.keys(ALGORITHMS).find(name => total(ALGORITHMS[name], 'key') === pub.length);
+/** Verifies a signature by the algorithm of the public key: each part over `message`, those of a composite over its name too. */
+export function verify(pub, message, signature) {
+  const name = algorithmOf(pub), parts = ALGORITHMS[name] ?? [];
+  if (!name || signature.length !== total(parts, 'signature')) return false;
+  const signed = parts.length > 1 ? cat(field(name), message) : message;
+  let k = 0, s = 0;
+  return parts.map(p => p.verify(pub.subarray(k, k += p.key), signed, signature.subarray(s, s += p.signature))).every(ok => ok);
+}
+
+// --- Key agreement -------------------------------------------------------------------------------------------------------------
+/** Part of a share on a curve. */
+function ec(curve) {
+  const { size, node } = CURVES[curve], ecdh = scalar => { const e = crypto.createECDH(node); e.setPrivateKey(scalar); return e; };
+  return { client: 1 + 2 * size, server: 1 + 2 * size,
+    make: () => { const e = crypto.createECDH(node); e.generateKeys(); return uint(int(e.getPrivateKey()), size); }, pub: k => ecdh(k).getPublicKey(), secret: (k, pub) => uint(int(ecdh(k).computeSecret(point(pub, curve))), size) };
+}
+/** Part of a share of ML-KEM. */
+const mlKem = (set, client, server) => ({ client, server, make: kem => kem.generate(set), pub: (k, kem) => kem.publicKey(k),
+  secret: (k, ct, kem) => kem.decapsulate(k, ct) });
 const xPriv = raw => crypto.createPrivateKey({ key: cat(Buffer.from('302e020100300506032b656e04220420', 'hex'), raw), format: 'der', type: 'pkcs8' });
 const xPub = raw => crypto.createPublicKey({ key: cat(Buffer.from('302a300506032b656e032100', 'hex'), raw), format: 'der', type: 'spki' });
-/** Parts of a share: length of the server's part, new private key, public key, secret. */
-const PARTS = {
-  ec: { size: 65, make: () => { const e = crypto.createECDH('prime256v1'); e.generateKeys(); return uint(int(e.getPrivateKey()), 32); },
-    pub: k => ecdh(k).getPublicKey(), secret: (k, pub) => uint(int(ecdh(k).computeSecret(point(pub))), 32) },
-  x: { size: 32, make: () => crypto.randomBytes(32), pub: k => crypto.createPublicKey(xPriv(k)).export({ format: 'der', type: 'spki' }).subarray(12),
+/** Parts of a share: lengths of the client's and the server's part, new private key, public key, secret. ML-KEM comes last. */
+export const PARTS = {
+  p256: ec('P-256'),
+  p384: ec('P-384'),
+  x: { client: 32, server: 32, make: () => crypto.randomBytes(32), pub: k => crypto.createPublicKey(xPriv(k)).export({ format: 'der', type: 'spki' }).subarray(12),
     secret: (k, pub) => {
       let out;
       try { out = crypto.diffieHellman({ privateKey: xPriv(k), publicKey: xPub(pub) }); } catch { fail('public_key_invalid'); }
       check(out.some(b => b), 'public_key_invalid');
       return out;
     } },
-  kem: { size: 1088, make: kem => kem.generate(), pub: (k, kem) => kem.publicKey(k), secret: (k, ct, kem) => kem.decapsulate(k, ct) },
+  kem768: mlKem(768, 1184, 1088),
+  kem1024: mlKem(1024, 1568, 1568),
 };
-export const SUITES = { X25519MLKEM768: ['kem', 'x'], SecP256r1MLKEM768: ['ec', 'kem'], P256: ['ec'] };
+export const SUITES = { X25519MLKEM768: ['kem768', 'x'], SecP256r1MLKEM768: ['p256', 'kem768'], P256: ['p256'],
+  SecP384r1MLKEM1024: ['p384', 'kem1024'], MLKEM1024: ['kem1024'] };
 /** Gives the suite of a session: the first name of the client's list that is in the server's. */
 export const suiteFor = (client, server) => client.find(s => server.includes(s));
+/** Cuts a share into the parts of its suite; `side` is that of its sender. */
+export function cutShare(suite, share, side) {
+  check(share.length === total(SUITES[suite].map(p => PARTS[p]), side), 'public_key_invalid');
+  let at = 0;
+  return Object.fromEntries(SUITES[suite].map(p => [p, share.subarray(at, at += PARTS[p][side])]));
+}
 /** Agrees on the secret. The ciphertext comes last: no other fault of the share depends on it. */
 function agree(suite, keys, share, kem) {
-  const parts = SUITES[suite], secrets = {};
-  check(share.length === parts.reduce((n, p) => n + PARTS[p].size, 0), 'public_key_invalid');
-  let at = 0;
-  const cut = Object.fromEntries(parts.map(p => [p, share.subarray(at, at += PARTS[p].size)]));
-  for (const p of ['ec', 'x', 'kem']) if (cut[p]) secrets[p] = PARTS[p].secret(keys[p], cut[p], kem);
-  return cat(...parts.map(p => secrets[p]));
+  const cut = cutShare(suite, share, 'server'), secrets = {};
+  for (const p in PARTS) if (cut[p]) secrets[p] = PARTS[p].secret(keys[p], cut[p], kem);
+  return cat(...SUITES[suite].map(p => secrets[p]));
 }
 
 // --- Trust -----------------------------------------------------------------------------------------------------------------------
+/** Says if a client accepts the algorithm of a public key. Without a list it accepts ES256, and any known one of a pinned key. */
+function accepts(algorithms, pub, pinned) {
+  const name = algorithmOf(pub);
+  return name !== undefined && (algorithms ? algorithms.includes(name) : pinned || name === 'ES256');
+}
 /** Trusts pinned public keys. Pins have no times. */
 export class Pins {
   constructor(publicKeys) { this.keys = new Map(publicKeys.map(k => [keyId(k), k])); this.ids = [...this.keys.keys()]; }
@@ -147,14 +200,22 @@ export function readKeySet(data) {
   check(bytes(data).length <= 65536, 'body_too_large');
   const set = members(parseJson(data), KEY_SET);
   set.keys = set.keys.map(k => members(k, KEY));
-  for (const k of set.keys) check(k.public_key[0] === 4 && keyId(k.public_key) === k.key_id, 'field_invalid', 'key_id');
+  for (const k of set.keys) {
+    // No key of an unknown algorithm has the length of a known one.
+    const known = algorithmOf(k.public_key);
+    check(known ? known === k.alg && (!known.startsWith('ES') || k.public_key[0] === 4) : !Object.hasOwn(ALGORITHMS, k.alg), 'field_invalid', 'public_key');
+    check(keyId(k.public_key) === k.key_id, 'field_invalid', 'key_id');
+  }
   check(new Set(set.keys.map(k => k.key_id)).size === set.keys.length, 'field_invalid', 'keys');
   check(!set.root_key_id === !set.root_signature, 'field_invalid');
   return set;
 }
-/** Trusts the keys of sets that a pinned root signed. */
+/** Trusts the keys of sets that a pinned root signed. `algorithms` are those that the client accepts, if it restricts them. */
 export class Root {
-  constructor(root, takenIssuedMs = null) { this.root = root; this.issued = takenIssuedMs === null ? null : BigInt(takenIssuedMs); this.set = null; }
+  constructor(root, takenIssuedMs = null, algorithms = undefined) {
+    check(accepts(algorithms, root, true), 'key_untrusted');
+    Object.assign(this, { root, algorithms, issued: takenIssuedMs === null ? null : BigInt(takenIssuedMs), set: null });
+  }
   /** Takes a key set in place of the one before. */
   take(data, now = Date.now()) {
     const set = readKeySet(data);
@@ -170,27 +231,28 @@ export class Root {
   signer(id, serverTime, now = Date.now()) {
     const k = this.set?.keys.find(x => x.key_id === id), time = BigInt(serverTime);
     const latest = [time, BigInt(now), this.issued ?? 0n].reduce((a, b) => (a > b ? a : b));
-    return k && k.not_before_ms <= time && latest < k.not_after_ms && latest < this.set.expires_ms ? k.public_key : undefined;
+    return k && accepts(this.algorithms, k.public_key) && k.not_before_ms <= time && latest < k.not_after_ms && latest < this.set.expires_ms ? k.public_key : undefined;
   }
 }
 
 // --- Init and renewal --------------------------------------------------------------------------------------------------------
 const ttl = r => (r.ttl_sec === undefined ? field('') : number(r.ttl_sec));
-export const initHash = r => sha256(cat(list(r.suites), field(r.suite), field(r.share), field(r.client_id), ttl(r), list(r.pinned_key_ids ?? [])));
+const algorithms = r => (r.signature_algorithms ? list(r.signature_algorithms) : '');
+export const initHash = r => sha256(cat(list(r.suites), field(r.suite), field(r.share), field(r.client_id), ttl(r), list(r.pinned_key_ids ?? []), algorithms(r)));
 /** Joins what both sides said; `old` is the id of the session that is renewed. */
 export const transcript = (r, a, authorization, old) => cat(
   old ? cat(field('sealway/3 renew'), field(old)) : field('sealway/3 init'),
   field(r.suite), list(r.suites), field(r.share), field(r.client_id), ttl(r), field(r.proof ?? ''), list(r.pinned_key_ids ?? []),
-  field(authorization && !old ? sha256(Buffer.from(authorization, 'latin1')) : ''),
+  algorithms(r), field(authorization && !old ? sha256(Buffer.from(authorization, 'latin1')) : ''),
   field(a.session_id), field(a.suite), list(a.suites), field(a.share), number(a.expires_in_sec), number(a.server_time_ms),
   field(a.key_id), list(a.key_ids), field(a.auth), field(a.subject ?? ''), field(a.tenant ?? ''));
 /** Derives the keys of a session from `prk`. */
 export const sessionKeys = prk => Object.fromEntries(['c2s', 's2c', 'exporter'].map(k => [k, expand(prk, `sealway/3 ${k}`, 32)]));
 export const prkOf = (th, secret, old) => extract(th, old ? cat(old.exporter, secret) : secret);
 /** Begins an init, or with `old` the renewal of that session. `proof` may be a function of the init hash (32 bytes). */
-export function beginInit({ suites, suite = suites[0], client_id, ttl_sec, proof, pinned_key_ids, authorization, old, keys, kem }) {
+export function beginInit({ suites, suite = suites[0], client_id, ttl_sec, proof, pinned_key_ids, signature_algorithms, authorization, old, keys, kem }) {
   keys ??= Object.fromEntries(SUITES[suite].map(p => [p, PARTS[p].make(kem)]));
-  const r = { suite, suites, share: cat(...SUITES[suite].map(p => PARTS[p].pub(keys[p], kem))), client_id, ttl_sec, pinned_key_ids };
+  const r = { suite, suites, share: cat(...SUITES[suite].map(p => PARTS[p].pub(keys[p], kem))), client_id, ttl_sec, pinned_key_ids, signature_algorithms };
   r.proof = typeof proof === 'function' ? proof(initHash(r).toString('base64url')) : proof;
   const body = JSON.stringify({ ...r, share: r.share.toString('base64'), ttl_sec: ttl_sec === undefined ? undefined : Number(ttl_sec) });
   readRequest(body);
@@ -206,6 +268,7 @@ export function finishInit(pending, status, data, trust, { now = Date.now(), clo
   check(a.suite === r.suite, 'answer_mismatch', 'suite');
   check(a.suite === suiteFor(r.suites, a.suites), 'suite_downgraded');
   const key = trust.signer(a.key_id, a.server_time_ms, now) ?? fail('key_untrusted');
+  check(accepts(r.signature_algorithms, key, r.pinned_key_ids?.includes(a.key_id)), 'key_untrusted');
   const th = sha256(transcript(r, a, pending.authorization, old?.id));
   check(verify(key, cat('sealway/3 signature', th), a.signature), 'signature_invalid');
   const prk = prkOf(th, agree(a.suite, pending.keys, a.share, pending.kem), old);

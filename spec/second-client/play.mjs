@@ -7,7 +7,7 @@ const BREAK = process.argv.includes('--break'), DIR = new URL('../../vectors/ses
 const hex = x => Buffer.from(x, 'hex');
 const raw = v => (v.hex !== undefined ? hex(v.hex) : v.text !== undefined ? Buffer.from(v.text, 'utf8') : Buffer.alloc(v.count, hex(v.repeat)));
 /** Vectors that this client plays today. */
-const PLAYED_MIN = 771;
+const PLAYED_MIN = 1032;
 class NotPlayed extends Error {}
 const skip = why => { throw new NotPlayed(why); };
 /** Fails unless both are the same: bytes, or values by their JSON. */
@@ -32,11 +32,14 @@ function refused(code, act, name) {
 /** Builds the ML-KEM side of a client from what a vector gives: the ciphertext's secret where it is there. */
 function kemOf(server) {
   return {
-    publicKey: k => k.subarray(1152, 2336),
-    decapsulate: (k, ct) => server && ct.equals(hex(server.kem_ciphertext_hex)) ? hex(server.kem_secret_hex) : skip('needs ML-KEM-768 decapsulation; the vector has no ML-KEM secret'),
+    publicKey: k => k.length === 2400 ? k.subarray(1152, 2336) : k.subarray(1536, 3104), // expanded keys of ML-KEM-768 and ML-KEM-1024
+    decapsulate: (k, ct) => server && ct.equals(hex(server.kem_ciphertext_hex)) ? hex(server.kem_secret_hex) : skip('needs ML-KEM decapsulation; the vector has no ML-KEM secret'),
   };
 }
-const keysOf = c => ({ ec: hex(c.p256_scalar_hex), x: hex(c.x25519_hex ?? ''), kem: hex(c.kem_private_hex ?? '') });
+function keysOf(c) {
+  const kem = hex(c.kem_private_hex ?? '');
+  return { p256: hex(c.p256_scalar_hex), p384: hex(c.p384_scalar_hex ?? ''), x: hex(c.x25519_hex ?? ''), kem768: kem, kem1024: kem };
+}
 const pins = keys => new n.Pins(keys.map(hex));
 function pendingOf(v, body, client, kem, old) {
   const r = n.readRequest(body);
@@ -172,12 +175,12 @@ const PLAY = {
     });
   },
   'key-set3'(v) {
-    const root = new n.Root(hex(v.root_public_hex), v.taken_issued_ms), set = root.take(v.body, v.now_ms);
+    const root = new n.Root(hex(v.root_public_hex), v.taken_issued_ms, v.signature_algorithms), set = root.take(v.body, v.now_ms);
     same(Number(set.issued_ms), v.issued_ms, 'issued_ms');
-    same(set.keys.map(k => [k.key_id, k.public_key.toString('hex')]), v.keys.map(k => [k.key_id, k.public_hex]), 'keys');
+    same(set.keys.filter(k => n.algorithmOf(k.public_key)).map(k => [k.key_id, k.public_key.toString('hex')]), v.keys.map(k => [k.key_id, k.public_hex]), 'keys');
     for (const x of v.signers) same(!!root.signer(x.key_id, x.server_time_ms, x.now_ms), x.trusted, 'signer');
   },
-  'key-set3-refused': v => refused(v.code, () => new n.Root(hex(v.root_public_hex), v.taken_issued_ms).take(v.body, v.now_ms)),
+  'key-set3-refused': v => refused(v.code, () => new n.Root(hex(v.root_public_hex), v.taken_issued_ms, v.signature_algorithms).take(v.body, v.now_ms)),
   problem3(v) {
     const s = sessionOf(v.client), status = JSON.parse(v.body).status;
     const p = n.readProblem('POST', status, [['Content-Type', 'application/problem+json']], Buffer.from(v.body));
@@ -189,21 +192,31 @@ const PLAY = {
     if (v.code === 'key_retired' || v.code === 'suite_required' || v.code === 'public_key_invalid') {
       const r = n.readRequest(raw(v.body));
       if (n.suiteFor(r.suites, v.server.suites) !== r.suite) return same('suite_required', v.code, 'code');
-      const live = v.server.identities.filter(k => k.not_before_ms <= v.now_ms && v.now_ms < k.not_after_ms).map(k => { const e = crypto.createECDH('prime256v1'); e.setPrivateKey(hex(k.scalar_hex)); return n.keyId(e.getPublicKey()); });
-      if (r.pinned_key_ids?.length && !live.some(k => r.pinned_key_ids.includes(k))) return same('key_retired', v.code, 'code');
+      const pinned = k => r.pinned_key_ids.includes(n.keyId(k)), restricted = r.pinned_key_ids?.length > 0;
+      const accepted = r.signature_algorithms ?? (restricted ? null : ['ES256']);
+      const live = v.server.identities.filter(k => k.not_before_ms <= v.now_ms && v.now_ms < k.not_after_ms).map(identity);
+      if (!live.some(k => (!restricted || pinned(k)) && (!accepted || accepted.includes(n.algorithmOf(k))))) return same('key_retired', v.code, 'code');
       return refused(v.code, () => clientShare(r.suite, r.share));
     }
     refused(v.code, () => n.readRequest(raw(v.body)), v.field);
   },
 };
+/** Gives the public key of a server's identity key. */
+function identity(k) {
+  if (k.alg) return hex(k.public_hex);
+  const e = crypto.createECDH('prime256v1');
+  e.setPrivateKey(hex(k.scalar_hex));
+  return e.getPublicKey();
+}
 /** Checks a client's share as a server does. */
 function clientShare(suite, share) {
   const bad = () => { throw new n.SealwayError('public_key_invalid'); };
-  const [ec, kem, x] = { P256: [[0, 65]], SecP256r1MLKEM768: [[0, 65], [65, 1249]], X25519MLKEM768: [null, [0, 1184], [1184, 1216]] }[suite];
-  if (share.length !== Math.max(...[ec, kem, x].filter(Boolean).flat())) bad();
-  if (ec) n.point(share.subarray(...ec));
-  if (kem) for (let k = share.subarray(...kem), i = 0; i < 1152; i += 3) if ((k[i] | (k[i + 1] & 15) << 8) >= 3329 || (k[i + 1] >> 4 | k[i + 2] << 4) >= 3329) bad();
-  if (x) try { n.SUITES.X25519MLKEM768 && crypto.diffieHellman({ privateKey: crypto.generateKeyPairSync('x25519').privateKey, publicKey: crypto.createPublicKey({ key: Buffer.concat([hex('302a300506032b656e032100'), share.subarray(...x)]), format: 'der', type: 'spki' }) }); } catch { bad(); }
+  for (const [part, x] of Object.entries(n.cutShare(suite, share, 'client'))) {
+    if (part === 'p256') n.point(x);
+    else if (part === 'p384') n.point(x, 'P-384');
+    else if (part === 'x') n.PARTS.x.secret(n.PARTS.x.make(), x);
+    else for (let i = 0; i < x.length - 32; i += 3) if ((x[i] | (x[i + 1] & 15) << 8) >= 3329 || (x[i + 1] >> 4 | x[i + 2] << 4) >= 3329) bad();
+  }
 }
 // Headers for the service (a server's): the table of that section, with the names of registry.toml.
 const ORIGIN = 'forwarded x-real-ip x-client-ip x-cluster-client-ip true-client-ip cf-connecting-ip fastly-client-ip client-cert client-cert-chain x-arr-clientcert'.split(' ');
