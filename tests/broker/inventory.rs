@@ -57,6 +57,13 @@ const SCRIPT: [(&str, &str, &str, &str, u32); 24] = [
     ("SignData", "SignData: {SignAlg: ecdsa, HashAlg: sha-512, Curve: P-521}", "ecdsa-p521", "ecdsa-p521-sha-512", 521),
     ("SignData", "SignData: {SignAlg: rsa, HashAlg: sha-256}", "rsa-2048", "rsa-pkcs1-sha-256", 2048),
     ("SignData", "SignData: {SignAlg: rsa-pss, HashAlg: sha-512}", "rsa-3072", "rsa-pss-sha-512", 3072),
+    (
+        "SignDigest",
+        "SignData: {SignAlg: ecdsa, HashAlg: sha-256, Curve: P-256, Prehashed: true}",
+        "ecdsa-p256",
+        "ecdsa-p256-sha-256",
+        256,
+    ),
     ("SignData", "SignData: {SignAlg: ed25519}", "ed25519", "ed25519", 256),
     ("SignData", "SignData: {SignAlg: ml-dsa-44}", "ml-dsa-44", "ml-dsa-44", 44),
     ("SignData", "SignData: {SignAlg: ml-dsa-65}", "ml-dsa-65", "ml-dsa-65", 65),
@@ -105,6 +112,7 @@ async fn use_algorithm(client: &Client, number: usize, times: usize) {
             drop(client.derive(&profile, &key, 0, &derivations).await.unwrap());
         }
         "SignData" => drop(client.sign(&profile, &key, &inputs).await.unwrap()),
+        "SignDigest" => drop(client.sign_digests(&profile, &key, &vec![[7; 32]; times]).await.unwrap()),
         "Encapsulate" => drop(client.encapsulate(&profile, Recipient::Key(&key), times as u32).await.unwrap()),
         "Random" => drop(client.random(&profile, 16, times as u32).await.unwrap()),
         other => panic!("{other}"),

@@ -179,6 +179,8 @@ async fn keys_on_a_token_do_what_keys_in_files_do_and_openssl_agrees() {
         // The key of another id.
         ("wrong", "pkcs11:object=p256", "ecdsa-p256", "the label is the id"),
         ("wrong", "pkcs11:object=wrong-vx", "ecdsa-p256", "the label is the id"),
+        // The second version of another key.
+        ("p256-v2", "pkcs11:object=p256-v2", "ecdsa-p256", "the label is that of key p256"),
     ] {
         let err = client.import_key(id, algorithm, uri.as_bytes()).await.unwrap_err().to_string();
         assert!(err.contains(part), "{uri}: {err}");
@@ -217,6 +219,15 @@ async fn a_ca_key_on_a_token_issues_certificates() {
     command.args(["verify", "-partial_chain", "-trusted"]).arg(at("ca.pem")).arg(at("leaf.der"));
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The certificate is kept with the key, and need not come with a request.
+    let both = format!("pkcs11:token={TOKEN};object=ca;type=private\n{ca_pem}");
+    let wrong = both.replace(&ca_pem, &root.pem());
+    let err = fixture.client.rotate_key("ca", wrong.as_bytes()).await.unwrap_err().to_string();
+    assert!(err.contains("of another key"), "{err}");
+    fixture.client.rotate_key("ca", both.as_bytes()).await.unwrap();
+    fixture.client.sign_certificate(&CertificateRequest { ca_certificate: b"", ..request }).await.unwrap();
+    let err = fixture.client.sign("P384", "ca", &[b"x"]).await.unwrap_err().to_string();
+    assert!(err.contains("the key of a CA"), "{err}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -85,11 +85,12 @@ impl Host {
     pub(crate) fn call(&self, operation: Operation, deadline: Duration) -> Answer {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = sync_channel(1);
-        match self.waiting.lock().as_mut() {
-            Some(waiting) => drop(waiting.insert(number, sender)),
-            None => return Err(Fault::HostDied.into()),
-        }
         let request = Request { number, operation: Some(operation) };
+        let is_alive = self.waiting.lock().as_mut().map(|waiting| waiting.insert(number, sender)).is_some();
+        if !is_alive {
+            wipe(request);
+            return Err(Fault::HostDied.into());
+        }
         let written = write(&mut *self.requests.lock(), &request);
         wipe(request);
         if let Err(err) = written {

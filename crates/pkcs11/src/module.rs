@@ -194,7 +194,13 @@ impl Worker {
                     _ => {}
                 }
             }
-            return Ok(spki::rsa(&modulus.ok_or_else(missing)?, &exponent.ok_or_else(missing)?));
+            let exponent = exponent.ok_or_else(missing)?;
+            // FIPS 186-5 section A.1.1: 2^16 < e. Forged paddings exploit small exponents.
+            let significant = exponent.iter().skip_while(|byte| **byte == 0).count();
+            if significant < 3 {
+                return Err(Error::new(Fault::KeyUnfit, "its exponent is less than 65537"));
+            }
+            return Ok(spki::rsa(&modulus.ok_or_else(missing)?, &exponent));
         }
         let (mut params, mut point) = (None, None);
         for attribute in session.get_attributes(handle, &[AttributeType::EcParams, AttributeType::EcPoint])? {

@@ -130,6 +130,8 @@ impl SharedState {
             let mut state = shared.state.lock();
             if state.generation == generation {
                 state.host = None;
+                // Not the reason of an earlier failure; a restart begins at once.
+                (state.why, state.is_starting) = (ended(), true);
             }
             shared.changed.notify_all();
         };
@@ -154,6 +156,10 @@ impl SharedState {
         }
         Ok(host)
     }
+}
+
+fn ended() -> Error {
+    Error::new(Fault::NotReady, "its host process ended")
 }
 
 /// Keeps a host running until the token is closed.
@@ -184,7 +190,7 @@ pub(crate) fn supervise(shared: &Arc<SharedState>) {
         let mut state = shared.state.lock();
         // Calls wait for a restart that probably repairs it at once, and for no other.
         (state.why, state.is_starting) = match why.fault {
-            Fault::HostDied => (Error::new(Fault::NotReady, "its host process ended"), pause < BACK_OFF.1 / 4),
+            Fault::HostDied => (ended(), pause < BACK_OFF.1 / 4),
             _ => (why, false),
         };
         shared.changed.notify_all();
@@ -219,6 +225,10 @@ fn watch(shared: &Arc<SharedState>, host: &Arc<Host>) -> Error {
             if state.is_closed {
                 return Fault::NotReady.into();
             }
+            // Its operations have deadlines of their own, and may keep a module busy that does one thing at a time.
+            if state.running > 0 {
+                continue;
+            }
         }
         let checked = shared.call(Operation::Ping(Ping {}));
         match checked {
@@ -227,7 +237,8 @@ fn watch(shared: &Arc<SharedState>, host: &Arc<Host>) -> Error {
             Err(err) if matches!(err.fault, Fault::Busy | Fault::SessionCount) => {}
             Err(err) => {
                 host.kill();
-                shared.state.lock().host = None;
+                let mut state = shared.state.lock();
+                (state.host, state.why) = (None, err.clone());
                 return err;
             }
         }

@@ -90,7 +90,7 @@ impl Algorithm {
             Algorithm::Ecdsa(Curve::P384) => 90,
             Algorithm::Ecdsa(Curve::P521) | Algorithm::MlDsa(_) => 200,
             // Cubic in the length; 2 ms at 4096 bits.
-            Algorithm::Rsa(bits) | Algorithm::RsaUnwrap(bits) => u64::from(bits / 1024).pow(3) * 30,
+            Algorithm::Rsa(bits) | Algorithm::RsaUnwrap(bits) => u64::from(bits / 1024).pow(3) * 32,
         }
     }
 

@@ -35,7 +35,9 @@ impl StoreIssuer {
         let (kind, size) = algorithm
             .size()
             .ok_or_else(|| Refusal::invalid(format!("ca_key_ref: a key of {algorithm} issues no certificates")))?;
-        let enabled = || key.versions().iter().rev().filter(|version| version.state() == State::Enabled);
+        let lowest = key.rules().min_decryption.max(key.rules().min_encryption);
+        let is_usable = |version: &&Version| version.state() == State::Enabled && version.number() >= lowest;
+        let enabled = || key.versions().iter().rev().filter(is_usable);
         let kept = enabled().find_map(|version| version.certificate.as_deref());
         let wanted = match kept.filter(|_| ca_certificate.is_empty()) {
             None if ca_certificate.is_empty() => {

@@ -26,7 +26,7 @@ use crate::{Code, Refusal, Result};
 /// Longest stored material, in bytes: an RSA key of 8192 bits has less than 5,000.
 const STORED_LEN_MAX: usize = 16 * 1024;
 /// Lengths of an imported MAC or derivation key, in bytes.
-const SECRET_LENS: std::ops::RangeInclusive<usize> = 16..=1024;
+pub(super) const SECRET_LENS: std::ops::RangeInclusive<usize> = 16..=1024;
 
 /// Generates a key. RSA takes up to seconds, with 8192 bits up to a minute.
 ///
@@ -96,9 +96,6 @@ pub(crate) fn import(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> 
     if material.len() > MATERIAL_LEN_MAX {
         return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
     }
-    if token::is_on_token(material) {
-        return Ok(Material { bytes: token::import(tokens, algorithm, material)?, certificate: None });
-    }
     let begin = material.windows(BEGIN.len()).position(|window| window == BEGIN).filter(|_| algorithm.is_asymmetric());
     let Some((key, pem)) = begin.and_then(|at| material.split_at_checked(at)) else {
         return Ok(Material { bytes: key(tokens, algorithm, material)?, certificate: None });
@@ -114,6 +111,9 @@ pub(crate) fn import(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> 
 
 /// Checks an imported key, and returns it as it is stored.
 fn key(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+    if token::is_on_token(material) {
+        return token::import(tokens, algorithm, material);
+    }
     #[cfg(feature = "fips")]
     if algorithm == Algorithm::Ed25519 {
         return Err(super::form::no_ed25519());

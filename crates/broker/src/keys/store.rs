@@ -165,7 +165,7 @@ impl Store {
     /// Those of [`Store::generate`]; [`Code::InvalidArgument`] if the material is not a key of the algorithm.
     pub fn import(&self, id: &str, algorithm: Algorithm, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>> {
         self.shared.may_add(id)?;
-        token::check_label(id, bytes)?;
+        self.shared.check_label(id, bytes)?;
         let material = material::import(&self.shared.tokens, algorithm, bytes)?;
         self.shared.add(id, algorithm, &material, true, now_ms)
     }
@@ -388,10 +388,25 @@ impl SharedStore {
         &self.tokens
     }
 
+    /// Checks that the label of imported material is the id's, and of no other key of this store.
+    fn check_label(&self, id: &str, bytes: &[u8]) -> Result<()> {
+        token::check_label(id, bytes)?;
+        let Some(label) = token::label(bytes) else { return Ok(()) };
+        let keys = self.keys.read();
+        let other =
+            [label.as_str(), token::id_of(&label)].into_iter().find(|name| *name != id && keys.contains_key(*name));
+        match other {
+            None => Ok(()),
+            Some(other) => {
+                Err(Refusal::invalid(format!("material: the label is that of key {other}, or of a version of it")))
+            }
+        }
+    }
+
     /// Imports or generates the material of a key's next version: on a token if the last version is on one.
     fn next_material(&self, key: &Key, bytes: &[u8]) -> Result<Material> {
         if !bytes.is_empty() {
-            token::check_label(&key.id, bytes)?;
+            self.check_label(&key.id, bytes)?;
             return material::import(&self.tokens, key.algorithm, bytes);
         }
         let last = key.versions.last().map(|version| self.unwrap(key, version)).transpose()?;

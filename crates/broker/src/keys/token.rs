@@ -14,6 +14,7 @@ use sealway_pkcs11::{
 use zeroize::Zeroizing;
 
 use super::algorithm::secret_len;
+use super::material::SECRET_LENS;
 use super::{Algorithm, Content, Wrap, WrappedKey};
 use crate::profile::policy::{Curve, EncryptAlgorithm, MacAlgorithm};
 use crate::service::{count_kek, work_of};
@@ -197,6 +198,17 @@ pub(crate) fn check_label(id: &str, material: &[u8]) -> Result<()> {
     Err(Refusal::invalid(text))
 }
 
+/// Label in the URI of imported material; `None` without one.
+pub(crate) fn label(material: &[u8]) -> Option<String> {
+    is_on_token(material).then(|| material_uri(material).ok()?.object)?
+}
+
+/// Id of the key that a label names: the label, without `-v` and a number at its end.
+pub(crate) fn id_of(label: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    label.rsplit_once("-v").filter(|(_, number)| is_number(number)).map_or(label, |(id, _)| id)
+}
+
 fn parse(text: &str) -> Result<Uri> {
     let uri = Uri::parse(text.trim()).map_err(|err| Refusal::invalid(format!("material: {err}")))?;
     if uri.has_query() {
@@ -211,6 +223,9 @@ pub(crate) fn import(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> 
     let text = std::str::from_utf8(material).map_err(|_| Refusal::invalid("material: a URI that is not UTF-8"))?;
     let uri = parse(text)?;
     let key = tokens.find(&uri)?;
+    // With all that the settings say of the token: a key does not move to another one that comes later.
+    let Uri { token, serial, manufacturer, model, .. } = key.token.uri().clone();
+    let uri = Uri { token, serial, manufacturer, model, ..uri };
     let wanted = if algorithm.is_asymmetric() { ObjectKind::Private } else { ObjectKind::Secret };
     if uri.kind.is_some_and(|kind| kind != wanted) {
         return Err(Refusal::invalid(format!("material: the type in the URI is not that of a key of {algorithm}")));
@@ -307,6 +322,12 @@ fn check_secret(key: &TokenKey, algorithm: Algorithm) -> Result<()> {
     if kind != wanted {
         return Err(Refusal::invalid(format!("material: the token's key is not one of {algorithm}: its type")));
     }
+    // A token may hide the length of a secret.
+    if wanted == SecretKind::Generic && len != 0 && !SECRET_LENS.contains(&len) {
+        return Err(Refusal::invalid(format!(
+            "material: the token's key is not one of {algorithm}: it has {len} bytes"
+        )));
+    }
     if wanted == SecretKind::Aes && len != secret_len(algorithm) {
         return Err(Refusal::invalid(format!(
             "material: the token's key is not one of {algorithm}: it has {len} bytes"
@@ -337,7 +358,8 @@ fn order_len(curve: sealway_awslc::Curve) -> usize {
     }
 }
 
-/// A key-encryption key on a token: it wraps and unwraps once for each version, never for an operation.
+/// A key-encryption key on a token: it wraps and unwraps at the first use of a version and when a key changes; an operation
+/// waits for it only then.
 pub struct TokenKek {
     key: TokenKey,
     /// Keys that wrapped earlier material; they only unwrap.

@@ -142,7 +142,7 @@ pub fn data_key(profile: &Profile, key: &Key, len: usize, aad: &[u8]) -> Result<
 /// [`Code::InvalidArgument`]: batch or key; [`Code::FailedPrecondition`]: not in the profile; [`Code::Internal`].
 pub fn decrypt(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Vec<Result<Vec<u8>>>> {
     let policy = opening(profile, key, ciphers)?;
-    Ok(ciphers.iter().map(|cipher| open_one(&policy, key, cipher)).collect())
+    each(ciphers, |cipher| open_one(&policy, key, cipher))
 }
 
 /// Re-encrypts a batch under the key's current version; the plaintexts stay in the broker.
@@ -165,7 +165,19 @@ pub fn rewrap(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Ve
         let sealed = seal_random(current, &[plain], policy.tag_len, version.number())?;
         sealed.into_iter().next().ok_or_else(|| failed("Rewrap"))
     };
-    Ok(ciphers.iter().map(anew).collect())
+    each(ciphers, anew)
+}
+
+/// Runs work on each entry of a batch. A fault of an entry is its own; a key that cannot serve now ends the batch.
+fn each<T>(ciphers: &[Cipher<'_>], work: impl Fn(&Cipher<'_>) -> Result<T>) -> Result<Vec<Result<T>>> {
+    let mut done = Vec::with_capacity(ciphers.len());
+    for cipher in ciphers {
+        match work(cipher) {
+            Err(refusal) if refusal.code == Code::Unavailable => return Err(refusal),
+            one => done.push(one),
+        }
+    }
+    Ok(done)
 }
 
 /// Checks a batch that is to be decrypted as a whole.

@@ -106,7 +106,7 @@ pub struct Adherence {
 }
 
 const SEALING: &[&str] = &["EncryptData", "DecryptData", "Rewrap"];
-const SIGNING: &[&str] = &["SignData", "VerifyData"];
+const SIGNING: &[&str] = &["SignData", "VerifyData", "SignDigest", "VerifyDigest"];
 const ISSUING: &[&str] = &["SignCertificate"];
 
 impl Adherence {

@@ -6,6 +6,7 @@
 mod used;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sealway_runtime::clock::Clock;
 use tracing::Instrument;
@@ -174,12 +175,14 @@ impl Service {
         if let Ok(grant) = &granted
             && long_us(&query, grant) >= LONG_US
         {
-            match self.turns.take(&call.peer).instrument(span.clone()).await {
-                Ok(taken) => turn = Some(taken),
+            match self.turn(call).instrument(span.clone()).await {
+                // The key may be disabled, and the caller's right withdrawn, while it waited.
+                Ok(taken) => {
+                    turn = Some(taken);
+                    granted = self.grant(&call.peer, &query, Ok(()));
+                }
                 Err(refusal) => granted = Err(refusal),
             }
-            // The caller may have given up while it waited.
-            granted = call.check_deadline().and(granted);
         }
         let outcome = granted.and_then(|grant| {
             let outcome = span.in_scope(|| work(&grant))?;
@@ -283,15 +286,27 @@ impl Service {
         audit.record(&Entry { is_intent: true, ..entry(peer, query) }).await
     }
 
+    /// Waits for the call's turn, until shortly before its deadline.
+    async fn turn(&self, call: &Call) -> Result<Turn<'_>> {
+        let taking = self.turns.take(&call.peer);
+        let Some(deadline) = call.deadline else { return taking.await };
+        let end = deadline.checked_sub(RECORDING).unwrap_or(deadline);
+        let late = |_| Refusal::new(Code::DeadlineExceeded, "the deadline has passed before anything was done");
+        tokio::time::timeout_at(end.into(), taking).await.map_err(late)?
+    }
+
     /// Current time in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
 }
 
+/// Time before a call's deadline at which it stops to wait for its turn, and is recorded.
+const RECORDING: Duration = Duration::from_millis(10);
+
 /// Approximate duration of an operation's private-key work, in µs.
 fn long_us(query: &Query<'_>, grant: &Grant) -> u64 {
-    let each_us = if query.operation == "VerifyData" { Algorithm::verify_us } else { Algorithm::about_us };
+    let each_us = if query.operation.starts_with("Verify") { Algorithm::verify_us } else { Algorithm::about_us };
     match &grant.key {
         Some(key) => each_us(key.algorithm()) * query.count as u64,
         // The CA's key is in the request: an RSA key is long, and so is its certificate.
@@ -345,6 +360,7 @@ fn check_approved(profile: &Profile, query: &Query<'_>) -> Result<()> {
 }
 
 mod turns;
+use turns::Turn;
 pub use turns::Turns;
 
 #[cfg(test)]

@@ -112,3 +112,18 @@ async fn rejected_operations_are_recorded_in_the_audit_log() {
     assert!(text.contains("\"bytes_out\":0,\"code\":7") && text.contains("\"bytes_out\":32,\"code\":0"), "{text}");
     assert!(!text.contains("with a secret"));
 }
+
+#[test]
+fn an_operation_that_holds_a_thread_for_milliseconds_takes_a_turn() {
+    use crate::keys::Algorithm;
+    for (algorithm, count, is_long) in [
+        (Algorithm::Rsa(2048), 1, false),
+        (Algorithm::Rsa(3072), 1, false),
+        (Algorithm::Rsa(4096), 1, true),
+        (Algorithm::RsaUnwrap(4096), 1, true),
+        (Algorithm::Ed25519, 99, false),
+        (Algorithm::Ed25519, 100, true),
+    ] {
+        assert_eq!(algorithm.about_us() * count >= super::LONG_US, is_long, "{algorithm} {count}");
+    }
+}

@@ -42,7 +42,7 @@ impl Service {
             "Derive" => Some(Algorithm::Derive(profile?.derive?).name_and_size()),
             "Encapsulate" | "Decapsulate" => Some(Algorithm::Kem(profile?.kem?).name_and_size()),
             "Unwrap" => profile?.unwrap.map(|algorithm| (UnwrapAlgorithm::name(algorithm), size)),
-            "SignData" | "VerifyData" => Some((signature(profile?.sign?), size)),
+            "SignData" | "VerifyData" | "SignDigest" | "VerifyDigest" => Some((signature(profile?.sign?), size)),
             "SignCertificate" => Some((&done.algorithm, size)),
             "Random" => Some(("random", 0)),
             _ => None,

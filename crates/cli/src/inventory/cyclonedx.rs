@@ -87,7 +87,6 @@ fn algorithm(name: &str, row: &Entry, uses: &BTreeMap<String, Vec<&Entry>>, evid
         uses.get(name).into_iter().flatten().filter_map(|row| function(&row.operation)).collect();
     let mut algorithm = json!({
         "primitive": known.map_or("unknown", |known| known.primitive.as_str()),
-        "executionEnvironment": "software-plain-ram",
         "cryptoFunctions": if functions.is_empty() { vec!["unknown"] } else { functions.into_iter().collect() },
     });
     if row.size > 0 {
@@ -146,8 +145,8 @@ fn function(operation: &str) -> Option<&'static str> {
         "HashData" => "digest",
         "EncryptData" | "jwe-seal" | "kek-wrap" => "encrypt",
         "DecryptData" | "jwe-open" | "Unwrap" | "kek-unwrap" => "decrypt",
-        "SignData" | "SignCertificate" | "tls-signature" | "session-signature" | "jws-sign" => "sign",
-        "VerifyData" | "VerifyMac" | "tls-client-certificate" | "tls-server-certificate" => "verify",
+        "SignData" | "SignDigest" | "SignCertificate" | "tls-signature" | "session-signature" | "jws-sign" => "sign",
+        "VerifyData" | "VerifyDigest" | "VerifyMac" | "tls-client-certificate" | "tls-server-certificate" => "verify",
         "Mac" => "tag",
         "Derive" | "hpke-kdf" => "keyderive",
         "Random" => "generate",
