@@ -78,7 +78,11 @@ def test_a_key_off_the_curve_is_not_kept(tmp_path: Path) -> None:
     ]
     data = json.dumps({"issued_ms": 1, "expires_ms": 2, "keys": listed}).encode()
     answer: Any = SimpleNamespace(key_id=key_id(own), key_ids=[key_id(own), key_id(off)])
-    Keyring(FirstUse(store), ORIGIN).remember(answer, own, data)
+    ring = Keyring(FirstUse(store), ORIGIN)
+    assert ring.wants_set(answer)
+    ring.remember(answer, own, data)
+    # Fetching the set again would change nothing.
+    assert not ring.wants_set(answer)
     assert Keyring(FirstUse(store), ORIGIN).pinned_ids() == (key_id(own),)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Never
 from .. import check
 from ..crypto.secret import Secret
 from ..errors import ProtocolError, UsageError
-from ..session.identity import accepts, is_public_key, key_id
+from ..session.identity import accepts, algorithm_of, is_public_key, key_id
 from ..session.native.key_set import KeySet, parse_key_set
 from ..session.native.message import InitAnswer
 from ..session.one_shot import KEYS_MAX, PSK_LEN, KeyConfig, is_kid, is_psk_id
@@ -143,6 +143,8 @@ class Keyring:
         #: The newest set that a pinned root signed.
         self._set: KeySet | None = None
         self._keys: dict[str, bytes] = {}
+        #: Ids of the key set fetched last at first use whose keys were not kept: fetching them again changes nothing.
+        self._left_out: set[str] = set()
         if isinstance(trust, Pins):
             self._keys = {id: public for id, public in trust.keys.items() if public is not None}
         elif isinstance(trust, Root):
@@ -150,15 +152,33 @@ class Keyring:
             self._issued_ms = issued if isinstance(issued, int) else None
         else:
             self._keys = _keys(trust.store, read_entry(trust.store, origin))
+            self.pinned_ids()
 
     def pinned_ids(self) -> tuple[str, ...]:
-        """Returns the member `pinned_key_ids` of an init."""
-        if isinstance(self._trust, Pins):
-            return tuple(sorted(self._trust.keys))
+        """Returns the member `pinned_key_ids` of an init, without keys of an algorithm that the client does not accept.
+
+        Raises:
+            UsageError: if no key remains.
+        """
         if isinstance(self._trust, Root):
             return ()
         with self._lock:
-            return tuple(sorted(self._keys))[:PINS_MAX]
+            ids = sorted(self._trust.keys if isinstance(self._trust, Pins) else self._keys)
+            usable = [id for id in ids if id not in self._keys or self._accepts(id, self._keys[id])]
+            if ids and not usable:
+                raise self._none_accepted()
+        return tuple(usable)[:PINS_MAX]
+
+    def _none_accepted(self) -> UsageError:
+        algorithms = sorted({str(algorithm_of(public)) for public in self._keys.values()})
+        place, remedy = "trust: the pins", "pin another key"
+        if isinstance(self._trust, FirstUse):
+            place, remedy = f"trust: the keys of {self._origin} in {self._trust.store}", "remove them to trust anew"
+        what = f"{place} are of {', '.join(algorithms)}"
+        if self._algorithms is not None:
+            given = ", ".join(self._algorithms)
+            return UsageError(f"{what}, and signature_algorithms is {given}: name one of the former, or {remedy}")
+        return UsageError(f"{what}, which this OpenSSL does not have: update cryptography, or {remedy}")
 
     def key(self, id: str, server_time_ms: int, now_ms: int) -> bytes | None:
         """Returns the key with this id, if it is known and trusted to sign at `server_time_ms`, the time of its answer."""
@@ -174,7 +194,7 @@ class Keyring:
         """Returns True if a key set could make this key trusted."""
         if isinstance(self._trust, Pins):
             return id in self._trust.keys
-        return isinstance(self._trust, Root) or not self.pinned_ids()
+        return isinstance(self._trust, Root) or not self._keys
 
     def look_up(self, id: str, data: bytes, server_time_ms: int, now_ms: int) -> bytes | None:
         """Returns the key with this id of a key set, if the set makes it trusted. At first use the signature with it is
@@ -220,7 +240,9 @@ class Keyring:
 
     def wants_set(self, answer: InitAnswer) -> bool:
         """Returns True if a verified answer names keys that are to be kept and are not known."""
-        return isinstance(self._trust, FirstUse) and any(id not in self._keys for id in answer.key_ids)
+        if not isinstance(self._trust, FirstUse):
+            return False
+        return any(id not in self._keys and id not in self._left_out for id in answer.key_ids)
 
     def remember(self, answer: InitAnswer, identity: bytes, data: bytes | None) -> None:
         """Keeps the keys that a verified answer names, at first use; from a key set if there is one.
@@ -260,6 +282,8 @@ class Keyring:
                 self._keys = merged({})
             elif merged({}) != self._keys:
                 store.change(self._origin, checked)
+            if found is not None:
+                self._left_out = {key.key_id for key in found.keys if key.key_id not in self._keys}
 
 
 def read_entry(store: TrustStore | None, origin: str) -> dict[str, Any]:
