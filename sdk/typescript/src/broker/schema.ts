@@ -124,7 +124,17 @@ type ValueOf<K, D extends "in" | "out"> = K extends `${infer T}*`
       : Scalar<K>;
 
 /** Fields that have a meaning where they are left out. */
-type Left = "aad" | "nonce" | "keyVersion" | "version" | "count" | "after" | "limit" | "salt" | "info" | "prehashed";
+type Left =
+  | "aad"
+  | "nonce"
+  | "keyVersion"
+  | "version"
+  | "count"
+  | "after"
+  | "limit"
+  | "salt"
+  | "info"
+  | "prehashed";
 type IsOptional<F> =
   KindOf<F> extends `${string}?` | `${string}|${string}`
     ? true

@@ -107,7 +107,8 @@ export class NativeClient {
     if (old !== undefined) {
       const call = this.#own("POST", path, json, body);
       const opened = await this.#once(old, call, measure);
-      const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
+      const lenMax = opened.status === 201 ? ANSWER_LEN_MAX : PROBLEM_LEN_MAX;
+      const answer = await wholeOf(opened.flow, opened.first, lenMax);
       opened.done();
       if (opened.status !== 201) throw refusal(opened, answer);
       return { status: opened.status, body: answer };
@@ -115,7 +116,8 @@ export class NativeClient {
     const headers = authorization === undefined ? json : [...json, ["Authorization", authorization] as const];
     measure.requestBytes = body.length;
     const received = await this.#transport.send(url, { method: "POST", headers, body }, measure);
-    const answer = await measure.http(() => received.whole(ANSWER_LEN_MAX));
+    const lenMax = received.status === 201 ? ANSWER_LEN_MAX : PROBLEM_LEN_MAX;
+    const answer = await measure.http(() => received.whole(lenMax));
     measure.responseBytes = answer.length;
     if (received.status !== 201) throw refusal(received, answer);
     return { status: received.status, body: answer };

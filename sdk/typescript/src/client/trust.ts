@@ -214,8 +214,12 @@ export class Keyring {
     if (!firstUse) return;
     const named = [answer.keyId, ...answer.keyIds];
     if (named.some((id) => !this.#keys.has(id) && !this.#published.has(id))) {
-      const set = await parseKeySet(this.#provider, await fetchSet());
-      await this.#take(set);
+      const set = await fetchSet().catch((error: unknown) => {
+        // The session holds, and the next one asks again.
+        if (this.#keys.has(answer.keyId)) return undefined;
+        throw error;
+      });
+      if (set !== undefined) await this.#take(await parseKeySet(this.#provider, set));
     }
     const kept = new Map<string, Bytes>();
     for (const id of [...named, ...this.#keys.keys()]) {

@@ -304,7 +304,9 @@ describe("the suites with ML-KEM-1024", () => {
       if (request.url !== "/v3/sessions" || service.count(/v3/) > 1) return;
       request.resume();
       response.writeHead(409, { "Content-Type": "application/problem+json" });
-      response.end(JSON.stringify({ code: "suite_required", status: 409, suites: ["P256"], suite: "MLKEM768" }));
+      response.end(
+        JSON.stringify({ code: "suite_required", status: 409, suites: ["P256"], suite: "MLKEM768" }),
+      );
     };
     const seen = intercept((members) => ({ ...members, suites: ["P256"] }));
     await expect(call({ trust, suites: [suite, "P256"] })).rejects.toMatchObject({
