@@ -39,7 +39,7 @@ sys.exit("\n".join(faults)) if faults else print("valid")
 "#;
 
 /// The scripted algorithms: the operation, its profile's `API`, the kind of a key, and the row's algorithm and size.
-const SCRIPT: [(&str, &str, &str, &str, u32); 24] = [
+const SCRIPT: [(&str, &str, &str, &str, u32); 25] = [
     ("HashData", "HashData: {HashAlg: sha-256}", "", "sha-256", 0),
     ("HashData", "HashData: {HashAlg: sha-384}", "", "sha-384", 0),
     ("HashData", "HashData: {HashAlg: sha-512}", "", "sha-512", 0),

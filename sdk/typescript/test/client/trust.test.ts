@@ -118,7 +118,7 @@ describe("a keyring", () => {
       const again = await Keyring.of(provider, { firstUse }, ORIGIN);
       expect(again.pinned().sort()).toEqual([own.id, next.id].sort());
       expect(await again.key(next.id, Date.now(), never)).toEqual(next.publicKey);
-      // A further key is learnt later if the key set is not to be had now: the session holds.
+      // A key set that fails is fetched again at the next init; the session holds.
       await again.remember(answer(own.id, [own.id, other.id]), never);
       expect(again.pinned()).not.toContain(other.id);
       await expect(again.key(other.id, Date.now(), () => keySet([other]))).rejects.toMatchObject({
