@@ -51,7 +51,10 @@ fn start(hsm: SoftHsm, more: &[&str]) -> Fixture {
         ["--pkcs11", &uri, "--metrics", &address].iter().chain(more).map(|argument| OsStr::new(*argument)).collect();
     let broker = Broker::start_with(binary(&hsm), folder.path(), &arguments).unwrap();
     let client = Client::new(Options::new(broker.socket()));
-    Fixture { hsm, folder, broker, client, metrics }
+    let fixture = Fixture { hsm, folder, broker, client, metrics };
+    // A login writes the token's file, in which SoftHSM2 in another process then finds no token.
+    fixture.until("the login at the start", || fixture.get("/ready").0 == 200);
+    fixture
 }
 
 impl Fixture {
