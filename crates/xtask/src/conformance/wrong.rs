@@ -91,8 +91,13 @@ fn init_requests(family: &Family, request: &Value) -> anyhow::Result<Vec<(String
         change(share, wrong);
     }
     let key = body[share].as_str().context("no share")?;
-    // Another x: almost never a point of the curve, and never the earlier key.
-    change(share, json!(format!("{}{}", &key[..key.len() - 8], "AAAAAAA=")));
+    let wrong = match family.suite.as_deref() {
+        // Coefficients of at least q (FIPS 203 section 7.2); any end of such a key is the seed of one.
+        Some("MLKEM1024") => format!("////////{}", &key[8..]),
+        // Another x: almost never a point of the curve, and never the earlier key.
+        _ => format!("{}{}", &key[..key.len() - 8], "AAAAAAA="),
+    };
+    change(share, json!(wrong));
     if family.wire == 3 {
         for (name, wrong) in [
             ("suite", json!("none")),
