@@ -127,3 +127,53 @@ fn an_operation_that_holds_a_thread_for_milliseconds_takes_a_turn() {
         assert_eq!(algorithm.about_us() * count >= super::LONG_US, is_long, "{algorithm} {count}");
     }
 }
+
+fn call(timeout: Option<&'static str>) -> Call {
+    let share = crate::callers::Shares::bytes(1 << 20).take(&OWNER, 1 << 16).ok();
+    let timeout = timeout.map(|text| (http::HeaderName::from_static("grpc-timeout"), text.parse().unwrap()));
+    Call::new(&crate::wire::Method::UNKNOWN, OWNER.clone(), &timeout.into_iter().collect(), share, 0)
+}
+
+/// A service with one turn, and a query for a batch that is long for its key.
+fn with_one_turn() -> (TempDir, Service, Query<'static>) {
+    use crate::keys::{Algorithm, Kek, Store};
+    let (folder, mut service) = service(false);
+    let keys = Store::open(&folder.path().join("keys"), Kek::random().unwrap()).unwrap();
+    keys.generate("key", Algorithm::Encrypt(crate::profile::policy::EncryptAlgorithm::ChaCha20Poly1305), 0).unwrap();
+    (service.keys, service.turns) = (Some(keys), Turns::new(1, 8));
+    let query = Query { count: 5000, ..query("DecryptData", Some("ChaCha"), Some("key")) };
+    (folder, service, query)
+}
+
+#[tokio::test]
+async fn a_key_that_is_disabled_while_its_call_waits_for_a_turn_does_not_serve_it() {
+    let work = |grant: &Grant| grant.key()?.current().map(|version| Outcome::new(version.number(), 1));
+    for disables in [false, true] {
+        let (_folder, service, query) = with_one_turn();
+        let held = service.turns.take(&OWNER).await.unwrap();
+        let call = call(None);
+        let others = async {
+            if disables {
+                service.keys.as_ref().unwrap().disable("key", 1).unwrap();
+            }
+            drop(held);
+        };
+        let (outcome, ()) = tokio::join!(service.run(&call, query, Ok(()), work), others);
+        assert_eq!(outcome.map(|outcome| outcome.value).is_ok(), !disables);
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_deadline_passes_while_it_waits_for_a_turn_is_recorded() {
+    let (folder, mut service, query) = with_one_turn();
+    let path = folder.path().join("audit.jsonl");
+    service.audit = Some(Audit::open(&path).unwrap());
+    let _held = service.turns.take(&OWNER).await.unwrap();
+    let (call, work) = (call(Some("200m")), |_: &Grant| Ok(Outcome::new((), 1)));
+    // Without a turn, and without the wire that would cut it, the call would wait for ever.
+    let ended = tokio::time::timeout(Duration::from_secs(20), service.run(&call, query, Ok(()), work)).await;
+    let refusal = ended.unwrap().err().unwrap();
+    assert_eq!(refusal.code, Code::DeadlineExceeded);
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains("\"DecryptData\"") && text.contains("\"code\":4"), "{text}");
+}
