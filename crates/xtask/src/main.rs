@@ -13,6 +13,7 @@ mod conformance;
 mod coverage;
 mod dist;
 mod errors;
+mod evidence;
 mod faults;
 mod fips;
 mod fuzz;
@@ -104,6 +105,8 @@ enum Job {
     Dist(dist::Arguments),
     /// Make and check the packages of npm, PyPI, Maven, Go and crates.io; nothing is uploaded
     PublishDryRun(publish::Arguments),
+    /// Run the long forms of all evidence, and write their records and docs/assurance/
+    Evidence(evidence::Arguments),
     /// Fuzz one target, or each in turn
     Fuzz(fuzz::Arguments),
     /// Run the benchmarks: ours beside the floor
@@ -182,6 +185,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Coverage(arguments) => coverage::run(&arguments),
         Job::Dist(arguments) => dist::run(&arguments),
         Job::PublishDryRun(arguments) => publish::run(&arguments),
+        Job::Evidence(arguments) => evidence::run(&arguments),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),
         Job::BenchGateway { arguments } => bench::gateway(&arguments),

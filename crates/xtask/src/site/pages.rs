@@ -19,11 +19,12 @@ const FILES_PAGE: &str =
 const KINDS: [&str; 4] = ["docs/tutorials/", "docs/guides/", "docs/reference/", "docs/explanation/"];
 
 /// The parts of the sidebar with the paths of their pages. The first part that matches has the page.
-const PARTS: [(&str, &[&str]); 10] = [
+const PARTS: [(&str, &[&str]); 11] = [
     ("Tutorials", &["docs/tutorials/"]),
     ("Guides", &["docs/guides/"]),
     ("Reference", &["docs/reference/"]),
     ("Explanation", &["docs/explanation/"]),
+    ("Assurance", &["docs/assurance/"]),
     ("Specifications", &["spec/"]),
     ("API documents", &["api/"]),
     ("SDKs", &["sdk/", "crates/client/", "crates/tower/"]),
