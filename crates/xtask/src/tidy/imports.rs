@@ -35,6 +35,9 @@ const TABLE: &[(&str, &[&str])] = &[
     ("xtask", &["sealway-proto", "sealway-client", "sealway-sessions"]),
     ("sealway-bench", BENCH),
     ("sealway-fuzz", PRODUCT),
+    ("sealway-evidence-constant-time", PRODUCT),
+    ("sealway-evidence-proofs", PRODUCT),
+    ("sealway-evidence-simulation", PRODUCT),
 ];
 
 /// Crates that users get; all others are for development only and never a normal dependency of these.
@@ -122,7 +125,7 @@ mod tests {
 
     #[test]
     fn no_product_crate_may_import_a_development_crate() {
-        for dev in ["sealway-testkit", "xtask", "sealway-bench", "sealway-fuzz"] {
+        for dev in ["sealway-testkit", "xtask", "sealway-bench", "sealway-fuzz", "sealway-evidence-proofs"] {
             for product in PRODUCT.iter().chain(&["sealway-cli"]) {
                 let graph = Graph::sample(&[(product, &[dev]), (dev, &[])]);
                 assert_eq!(check(&graph).len(), 1, "{product} may import {dev}");
