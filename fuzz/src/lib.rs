@@ -15,6 +15,7 @@ pub mod broker_wires;
 pub mod certificate;
 pub mod channel;
 pub mod config;
+pub mod conversation;
 pub mod ehbp;
 pub mod h2;
 pub mod hpack;
@@ -28,6 +29,7 @@ pub mod native;
 pub mod ohttp;
 pub mod one_shot;
 mod party;
+pub mod pkcs11;
 pub mod relay;
 pub mod route;
 pub mod sealed;
@@ -67,11 +69,13 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mle-jws", jws::jws),
     ("mle-token", mle::token),
     ("ohttp", ohttp::ohttp),
+    ("pkcs11-uri", pkcs11::pkcs11_uri),
     ("relay-attach", relay::relay_attach),
     ("routes", route::routes),
     ("wire-parse", wire::wire_parse),
     ("wire1-open", sealed::wire1_open),
     ("wire2-open", sealed::wire2_open),
+    ("wire3-conversation", conversation::wire3_conversation),
     ("wire3-json", native::wire3_json),
     ("wire3-open", native::wire3_open),
     ("wire4-open", one_shot::wire4_open),

@@ -31,7 +31,8 @@ impl SchemePublic for AnySignature {
     }
 }
 
-fn party() -> &'static (ClientSession, Arc<Session>) {
+/// Returns both ends of a session, which is the same in every run.
+pub(crate) fn party() -> &'static (ClientSession, Arc<Session>) {
     static PARTY: OnceLock<(ClientSession, Arc<Session>)> = OnceLock::new();
     PARTY.get_or_init(|| {
         let provider: &dyn AgreementProvider = &NoSecurity;

@@ -4,6 +4,7 @@
 //! flag works wherever the workspace builds.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
@@ -57,7 +58,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Returns every file of fuzz/src/bin: listed by directory, never by hand.
-fn targets() -> anyhow::Result<Vec<String>> {
+///
+/// # Errors
+/// The folder cannot be read, or is empty.
+pub(crate) fn targets() -> anyhow::Result<Vec<String>> {
     let folder = shell::root().join("fuzz/src/bin");
     let mut targets = Vec::new();
     for entry in std::fs::read_dir(&folder).context("fuzz/src/bin is missing: it holds a file for each target")? {
@@ -83,7 +87,11 @@ fn fuzz_dir() -> PathBuf {
     shell::target_dir().join("fuzz")
 }
 
-fn build(targets: &[String]) -> anyhow::Result<()> {
+/// Builds targets with the instrumentation.
+///
+/// # Errors
+/// They do not compile.
+pub(crate) fn build(targets: &[String]) -> anyhow::Result<()> {
     let mut cargo = shell::cargo(&["build", "--release", "--locked", "-p", "sealway-fuzz", "--features", "libfuzzer"]);
     // With a named triple, build scripts and macros are built without the flags.
     cargo.args(["--target", TRIPLE]).arg("--target-dir").arg(fuzz_dir());
@@ -96,26 +104,50 @@ fn build(targets: &[String]) -> anyhow::Result<()> {
 }
 
 fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
-    let root = shell::root();
-    // New inputs of the fuzzer go to work/, which git ignores; corpus/ contains those that a person chose to keep.
-    let (work, artifacts, corpus) = (
-        root.join("fuzz/grown").join(target),
-        root.join("fuzz/artifacts").join(target),
-        root.join("fuzz/corpus").join(target),
-    );
-    std::fs::create_dir_all(&work)?;
-    std::fs::create_dir_all(&artifacts)?;
-    let mut fuzzer = shell::command(fuzz_dir().join(TRIPLE).join("release").join(target));
-    fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    let folders = Folders::of(target)?;
+    let mut fuzzer = fuzzer(target, &folders);
     fuzzer.args(limits(arguments)).args(&arguments.rest);
     // A file among the arguments is run again; folders would be run with it.
     if !arguments.rest.iter().any(|argument| !argument.starts_with('-')) {
-        fuzzer.arg(work);
-        if corpus.is_dir() {
-            fuzzer.arg(corpus);
-        }
+        fuzzer.args(folders.inputs());
     }
     shell::run(&mut fuzzer)
+}
+
+/// Folders of a target.
+pub(crate) struct Folders {
+    /// New inputs of the fuzzer, which git ignores.
+    pub(crate) grown: PathBuf,
+    /// Inputs of crashes, which git ignores.
+    pub(crate) artifacts: PathBuf,
+    /// Inputs that a person chose to keep.
+    pub(crate) corpus: PathBuf,
+}
+
+impl Folders {
+    /// Returns the folders of a target, and creates those that git ignores.
+    ///
+    /// # Errors
+    /// One cannot be created.
+    pub(crate) fn of(target: &str) -> anyhow::Result<Self> {
+        let folder = |name: &str| shell::root().join("fuzz").join(name).join(target);
+        let folders = Folders { grown: folder("grown"), artifacts: folder("artifacts"), corpus: folder("corpus") };
+        std::fs::create_dir_all(&folders.grown)?;
+        std::fs::create_dir_all(&folders.artifacts)?;
+        Ok(folders)
+    }
+
+    /// Returns the folders that libFuzzer reads; it writes to the first one.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.grown, &self.corpus].into_iter().filter(|folder| folder.is_dir())
+    }
+}
+
+/// Returns the command of a target that was built, without bounds and inputs.
+pub(crate) fn fuzzer(target: &str, folders: &Folders) -> Command {
+    let mut fuzzer = shell::command(fuzz_dir().join(TRIPLE).join("release").join(target));
+    fuzzer.arg(format!("-artifact_prefix={}/", folders.artifacts.display()));
+    fuzzer
 }
 
 /// Returns the bounds of a run, never none: a minute by default.

@@ -1,0 +1,3 @@
+module sealway.dev/fuzz/peers/hpke
+
+go 1.26
