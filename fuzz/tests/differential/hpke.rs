@@ -46,11 +46,7 @@ impl Exchange {
 
     /// Returns the encapsulated secret, the sealed messages and the exported secret, by ours.
     fn seal(&self, random: &mut Random) -> (Vec<u8>, Vec<Vec<u8>>, Vec<u8>) {
-        let len = match self.suite.kem {
-            Kem::MlKem768 => 32,
-            Kem::MlKem768P256 | Kem::XWing => 64,
-            Kem::P256 | Kem::X25519 => 32,
-        };
+        let len = if matches!(self.suite.kem, Kem::MlKem768P256 | Kem::XWing) { 64 } else { 32 };
         let public = PublicKey::from_bytes(&AwsLc, self.suite.kem, self.key.public_key().as_bytes()).unwrap();
         let randomness = random.bytes(len);
         let (enc, mut sender) =

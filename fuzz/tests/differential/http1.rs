@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::BytesMut;
-use http::{HeaderMap, Method, Uri, Version};
+use http::{HeaderMap, Method, Uri};
 use sealway_runtime::http::h1::{ChunkStep, Decoder, Fault, Framing, HeadLimits, parse_request, parse_response};
 use serde_json::{Value, json};
 
@@ -160,7 +160,7 @@ fn our_answer(input: &[u8], method: &Method) -> Reading {
             Ok(None) => return reading(Vec::new(), End::Incomplete),
             Err(fault) => return reading(Vec::new(), End::Error(fault.to_string())),
         };
-        if head.status.is_informational() && head.version == Version::HTTP_11 && head.status != 101 {
+        if head.status.is_informational() && head.status != 101 {
             continue;
         }
         let start = Start::Answer(head.status.as_u16());

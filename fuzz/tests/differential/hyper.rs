@@ -1,6 +1,9 @@
 //! HTTP/1 as hyper reads it, on a connection in memory.
 
+use std::error::Error as _;
+use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ::hyper::body::Incoming;
 use ::hyper::service::service_fn;
@@ -19,8 +22,15 @@ const BUFFER: usize = 1 << 20;
 fn end(result: ::hyper::Result<()>) -> End {
     match result {
         Ok(()) => End::Clean,
-        Err(err) if err.is_incomplete_message() || err.is_body_write_aborted() || err.is_canceled() => End::Incomplete,
-        Err(err) => End::Error(err.to_string()),
+        Err(err) => {
+            let cause = err.source().and_then(|source| source.downcast_ref::<io::Error>());
+            let is_short = cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof);
+            if is_short || err.is_incomplete_message() || err.is_canceled() {
+                End::Incomplete
+            } else {
+                End::Error(err.to_string())
+            }
+        }
     }
 }
 
@@ -46,7 +56,7 @@ pub(crate) async fn requests(input: &[u8]) -> Reading {
         }
     });
     let mut server = ::hyper::server::conn::http1::Builder::new();
-    let result = server.half_close(true).header_read_timeout(None).serve_connection(TokioIo::new(near), service).await;
+    let result = server.half_close(true).header_read_timeout(Option::<Duration>::None).serve_connection(TokioIo::new(near), service).await;
     let messages = std::mem::take(&mut *messages.lock().unwrap());
     let fault = fault.lock().unwrap().take();
     Reading { messages, end: fault.unwrap_or_else(|| end(result)) }
@@ -69,8 +79,8 @@ pub(crate) async fn answer(input: &[u8], method: &Method) -> Reading {
         // The request comes first: bytes before it would not be its answer.
         let mut request = [0; 4096];
         let _ = far.read(&mut request).await.unwrap();
-        far.write_all(input).await.unwrap();
-        far.shutdown().await.unwrap();
+        let _ = far.write_all(input).await;
+        let _ = far.shutdown().await;
     };
     let (read, result, ()) = tokio::join!(read, connection, serve);
     match read {

@@ -143,7 +143,7 @@ fn stricter(text: &[u8]) -> Option<&'static str> {
 #[test]
 fn json_is_read_as_serde_json_and_python_read_it() {
     let mut random = Random::new(3);
-    let mut python = Peer::start(".venv/bin/python", "fuzz/peers/json.py");
+    let mut python = Peer::start(".venv/bin/python", "fuzz/peers/python_json.py");
     let whole = [FieldRule::new("$", "$", None).unwrap()];
     let member = [FieldRule::new("$.a", "$.sealed", None).unwrap()];
     let (mut both, mut neither, mut inits, mut overflow) = (0, 0, 0, 0);

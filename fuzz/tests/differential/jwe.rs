@@ -143,7 +143,7 @@ fn mutated(random: &mut Random, token: &str) -> String {
             parts[0] = sealway_proto::mle::compact::encode(text.as_bytes()).into_bytes();
         }
     }
-    String::from_utf8(parts.join(&b'.')).unwrap()
+    String::from_utf8_lossy(&parts.join(&b'.')).into_owned()
 }
 
 #[test]

@@ -6,6 +6,7 @@ is a number, and "clientPublicKey", if it is a text.
 """
 
 import json
+import math
 import sys
 
 
@@ -24,6 +25,13 @@ def same(one, other):
     return one == other or one != one and other != other
 
 
+def seconds_of(number):
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
 def answer(question):
     try:
         value = read(bytes.fromhex(question["text"]).decode("utf-8"))
@@ -37,8 +45,8 @@ def answer(question):
         else:
             result["same"] = "a" not in value
         ttl = value.get("ttlSec")
-        if isinstance(ttl, tuple):
-            result["ttlSec"] = float(ttl[1])
+        if isinstance(ttl, tuple) and math.isfinite(seconds := seconds_of(ttl[1])):
+            result["ttlSec"] = seconds
         if isinstance(value.get("clientPublicKey"), str):
             result["clientPublicKey"] = value["clientPublicKey"].encode("utf-8", "surrogatepass").hex()
     return result
@@ -47,4 +55,4 @@ def answer(question):
 # Numbers of any length: the bound is for services.
 sys.set_int_max_str_digits(0)
 for line in sys.stdin:
-    print(json.dumps(answer(json.loads(line)), allow_nan=True), flush=True)
+    print(json.dumps(answer(json.loads(line))), flush=True)
