@@ -48,8 +48,10 @@ function messageOf(incoming, start) {
   return message;
 }
 
-function endOf(code) {
-  return ["HPE_INVALID_EOF_STATE", "ECONNRESET"].includes(code) ? "incomplete" : code;
+/** Returns the end after an error: the code of the parser says more than that of the connection that it led to. */
+function endAfter(end, code) {
+  if (!["HPE_INVALID_EOF_STATE", "ECONNRESET"].includes(code)) return code;
+  return end === "clean" ? "incomplete" : end;
 }
 
 async function requests(input) {
@@ -75,7 +77,7 @@ async function requests(input) {
     connection.destroy();
   });
   server.on("clientError", (error, socket) => {
-    if (end === "clean") end = endOf(error.code);
+    end = endAfter(end, error.code);
     socket.destroy();
   });
   server.emit("connection", connection);
@@ -94,14 +96,12 @@ async function response(input, method) {
   const take = (incoming) => messages.push(messageOf(incoming, { status: incoming.statusCode }));
   request.on("response", (incoming) => {
     take(incoming);
-    incoming.on("error", (error) => (end = endOf(error.code)));
+    incoming.on("error", (error) => (end = endAfter(end, error.code)));
   });
   for (const event of ["upgrade", "connect"]) {
     request.on(event, (incoming) => messages.push({ ...messageOf(incoming, { status: incoming.statusCode }), complete: true }));
   }
-  request.on("error", (error) => {
-    if (end === "clean") end = endOf(error.code);
-  });
+  request.on("error", (error) => (end = endAfter(end, error.code)));
   request.end();
   await turns(2);
   await connection.send(input);

@@ -38,7 +38,9 @@ pub fn pkcs11_uri(data: &[u8]) {
             "module-path" => assert_eq!(uri.module_path.as_ref().and_then(|path| path.to_str()), text().as_deref()),
             "pin-source" => match uri.pin_source.as_ref().expect("it was given") {
                 PinSource::File(path) => assert!(path.is_absolute()),
-                PinSource::Environment(name) => assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')),
+                PinSource::Environment(name) => {
+                    assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+                }
             },
             _ => panic!("{name} was passed over"),
         }

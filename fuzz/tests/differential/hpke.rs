@@ -37,7 +37,8 @@ impl Exchange {
     }
 
     fn question(&self, texts: &[Vec<u8>]) -> Value {
-        let messages = self.messages.iter().zip(texts).map(|((aad, _), text)| json!({"aad": hex(aad), "text": hex(text)}));
+        let messages =
+            self.messages.iter().zip(texts).map(|((aad, _), text)| json!({"aad": hex(aad), "text": hex(text)}));
         json!({
             "kem": self.suite.kem.id(), "kdf": KDF_HKDF_SHA256, "aead": self.suite.aead.id(),
             "info": hex(&self.info), "exporter": hex(&self.exporter), "messages": messages.collect::<Vec<_>>(),
@@ -49,8 +50,7 @@ impl Exchange {
         let len = if matches!(self.suite.kem, Kem::MlKem768P256 | Kem::XWing) { 64 } else { 32 };
         let public = PublicKey::from_bytes(&AwsLc, self.suite.kem, self.key.public_key().as_bytes()).unwrap();
         let randomness = random.bytes(len);
-        let (enc, mut sender) =
-            setup_sender_with(&AwsLc, self.suite, &public, &self.info, None, &randomness).unwrap();
+        let (enc, mut sender) = setup_sender_with(&AwsLc, self.suite, &public, &self.info, None, &randomness).unwrap();
         let sealed = self.messages.iter().map(|(aad, text)| sender.seal(aad, text).unwrap()).collect();
         let mut exported = [0; 32];
         sender.export(&AwsLc, &self.exporter, &mut exported).unwrap();

@@ -29,7 +29,10 @@ const STRICTER: &[(&str, &str)] = &[
     ("Transfer-Encoding stands twice", "one field is enough for chunked alone"),
     ("chunked stands twice", "RFC 9112 section 7.1 forbids it"),
     ("unknown transfer coding", "chunked alone"),
-    ("the last transfer coding is not chunked", "the body of a request would have no length; other codings are not supported"),
+    (
+        "the last transfer coding is not chunked",
+        "the body of a request would have no length; other codings are not supported",
+    ),
     ("both Content-Length and Transfer-Encoding", "RFC 9112 section 6.1 allows to reject it"),
     ("Content-Length stands twice", "RFC 9110 section 8.6 allows to reject equal ones"),
     ("Content-Length is no number", "digits alone; RFC 9110 section 8.6 allows to reject a list"),
@@ -80,8 +83,12 @@ pub(crate) struct Reading {
 
 /// Returns fields that say the same to every reader: those of the connection are known to its ends alone, and Host is replaced if
 /// the target has an authority.
-pub(crate) fn fields<'a>(start: &Start, all: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<String, Vec<Vec<u8>>> {
-    let has_authority = matches!(start, Start::Request(method, uri) if method != "CONNECT" && uri.authority().is_some());
+pub(crate) fn fields<'a>(
+    start: &Start,
+    all: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let has_authority =
+        matches!(start, Start::Request(method, uri) if method != "CONNECT" && uri.authority().is_some());
     let mut fields: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for (name, value) in all {
         let name = name.to_ascii_lowercase();

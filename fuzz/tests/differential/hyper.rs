@@ -47,7 +47,11 @@ pub(crate) async fn requests(input: &[u8]) -> Reading {
             let (head, body) = request.into_parts();
             let start = Start::Request(head.method.to_string(), head.uri);
             let fields = fields(&start, of_map(&head.headers));
-            let body = if head.method == Method::CONNECT { Ok(Bytes::new()) } else { body.collect().await.map(|body| body.to_bytes()) };
+            let body = if head.method == Method::CONNECT {
+                Ok(Bytes::new())
+            } else {
+                body.collect().await.map(|body| body.to_bytes())
+            };
             match body {
                 Ok(body) => messages.lock().unwrap().push(Message { start, fields, body: body.to_vec() }),
                 Err(err) => *fault.lock().unwrap() = Some(end(Err(err))),
@@ -56,7 +60,11 @@ pub(crate) async fn requests(input: &[u8]) -> Reading {
         }
     });
     let mut server = ::hyper::server::conn::http1::Builder::new();
-    let result = server.half_close(true).header_read_timeout(Option::<Duration>::None).serve_connection(TokioIo::new(near), service).await;
+    let result = server
+        .half_close(true)
+        .header_read_timeout(Option::<Duration>::None)
+        .serve_connection(TokioIo::new(near), service)
+        .await;
     let messages = std::mem::take(&mut *messages.lock().unwrap());
     let fault = fault.lock().unwrap().take();
     Reading { messages, end: fault.unwrap_or_else(|| end(result)) }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sealway_proto::mle::aws_lc::AwsLcJose;
 use sealway_proto::mle::seal::seal;
 use sealway_proto::mle::{
-    Alg, Class, Enc, JoseProvider, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile, SealRandoms,
-    SealingKey, Side, Wrapper,
+    Alg, Class, Enc, JoseProvider, KidSource, Message, OpenRandoms, Opening, OpeningKey, OpeningKeys, Profile,
+    SealRandoms, SealingKey, Side, Wrapper,
 };
 use sealway_proto::session::Fresh;
 use serde_json::{Value, json};
@@ -80,7 +80,13 @@ impl Key {
                 OpeningKey::rsa(alg, RSA.as_bytes(), None, &kid, provider),
             ),
         };
-        Key { alg, enc, text, sealing: sealing.unwrap(), opening: OpeningKeys::new([Arc::new(opening.unwrap())]).unwrap() }
+        Key {
+            alg,
+            enc,
+            text,
+            sealing: sealing.unwrap(),
+            opening: OpeningKeys::new([Arc::new(opening.unwrap())]).unwrap(),
+        }
     }
 
     fn seal(&self, plaintext: &[u8], provider: &dyn JoseProvider) -> String {
@@ -133,11 +139,23 @@ fn mutated(random: &mut Random, token: &str) -> String {
             parts.swap(at, other);
         }
         _ => {
-            let json = sealway_proto::mle::compact::decode(&parts[0], sealway_proto::mle::compact::Alphabet::Strict).unwrap();
+            let json =
+                sealway_proto::mle::compact::decode(&parts[0], sealway_proto::mle::compact::Alphabet::Strict).unwrap();
             let mut text = String::from_utf8(json).unwrap();
             let member = random.pick(&[
-                r#""alg":"dir","#, r#""enc":"A256GCM","#, r#""zip":"DEF","#, r#""crit":["x"],"x":1,"#, r#""kid":"b","#, r#""b64":false,"#,
-                r#""apu":"AA","#, r#""p2c":1,"#, r#""jwk":{},"#, r#""x":1e400,"#, r#""x":"\ud800","#, " ", r#""cty":"x","#,
+                r#""alg":"dir","#,
+                r#""enc":"A256GCM","#,
+                r#""zip":"DEF","#,
+                r#""crit":["x"],"x":1,"#,
+                r#""kid":"b","#,
+                r#""b64":false,"#,
+                r#""apu":"AA","#,
+                r#""p2c":1,"#,
+                r#""jwk":{},"#,
+                r#""x":1e400,"#,
+                r#""x":"\ud800","#,
+                " ",
+                r#""cty":"x","#,
             ]);
             text.insert_str(1, member);
             parts[0] = sealway_proto::mle::compact::encode(text.as_bytes()).into_bytes();
@@ -155,12 +173,21 @@ fn tokens_of_jwcrypto_and_jose_open_and_open_for_them() {
         Peer::start("node", "tests/mle_clients/node/oracle.mjs"),
     ];
     let public = [RSA, P256].map(public_of);
-    let keys: Vec<Key> =
-        ALGS.iter().flat_map(|alg| Enc::ALL.iter().map(|enc| (*alg, *enc))).map(|(alg, enc)| Key::new(alg, enc, &public, &provider)).collect();
+    let keys: Vec<Key> = ALGS
+        .iter()
+        .flat_map(|alg| Enc::ALL.iter().map(|enc| (*alg, *enc)))
+        .map(|(alg, enc)| Key::new(alg, enc, &public, &provider))
+        .collect();
     let (mut exchanged, mut both_reject, mut one_rejects) = (0, 0, 0);
     let mut stricter: BTreeMap<&str, usize> = BTreeMap::new();
     for _ in 0..(cases(360) / keys.len()).max(1) {
-        let texts: Vec<Vec<u8>> = keys.iter().map(|_| { let len = random.below(600); random.bytes(len) }).collect();
+        let texts: Vec<Vec<u8>> = keys
+            .iter()
+            .map(|_| {
+                let len = random.below(600);
+                random.bytes(len)
+            })
+            .collect();
         let tokens: Vec<String> = keys.iter().zip(&texts).map(|(key, text)| key.seal(text, &provider)).collect();
         // Ours to each of the others, and theirs to ours.
         let mut all = tokens.clone();
@@ -193,7 +220,9 @@ fn tokens_of_jwcrypto_and_jose_open_and_open_for_them() {
                     // It was not changed in what is authenticated: an equal letter, or unused white space that is none here.
                     assert!(theirs.iter().flatten().all(|theirs| theirs == found) && found == *text, "{token}");
                 }
-                (Ok(_), 0) => panic!("ours alone opens {} {}: {token}: {} {}", key.alg, key.enc, answers[0][at], answers[1][at]),
+                (Ok(_), 0) => {
+                    panic!("ours alone opens {} {}: {token}: {} {}", key.alg, key.enc, answers[0][at], answers[1][at])
+                }
                 (Err(_), 0) => both_reject += 1,
                 (Err(_), 1) => one_rejects += 1,
                 (Err(class), _) => {
@@ -209,7 +238,12 @@ fn tokens_of_jwcrypto_and_jose_open_and_open_for_them() {
     let result = format!(
         "{exchanged} tokens open on the other side; of changed ones all three reject {both_reject}, ours and one other {one_rejects}, ours alone: {classes}; ours opens none that both reject",
     );
-    report("JWE, 6 algorithms by 6", "jwcrypto, jose", exchanged + both_reject + one_rejects + stricter.values().sum::<usize>(), &result);
+    report(
+        "JWE, 6 algorithms by 6",
+        "jwcrypto, jose",
+        exchanged + both_reject + one_rejects + stricter.values().sum::<usize>(),
+        &result,
+    );
 }
 
 /// Returns the public half of a private key in PEM.
