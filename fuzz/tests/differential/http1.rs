@@ -42,7 +42,6 @@ const STRICTER: &[(&str, &str)] = &[
     ("a field line without a colon", "a folded line without a colon (RFC 9112 section 5.2)"),
     ("unknown expectation", "RFC 9110 section 10.1.1 allows 417"),
     ("the status is no three digits", "RFC 9112 section 4; from 100 to 999"),
-    ("a trailer is forbidden", "RFC 9110 section 6.5.1"),
     ("the request line is no method, target and version", "one blank between the parts"),
     ("the request line holds what is no visible ASCII", "it is another protocol"),
     ("the method is no token", "RFC 9110 section 9.1"),
