@@ -20,6 +20,8 @@ use crate::party::NOW_MS;
 /// Bounds of an input: more cover no more code.
 const ACTIONS_MAX: usize = 48;
 const CALLS_MAX: usize = 6;
+/// The clock stays before the end of the session, 1,800 s after its start.
+const CLOCK_MAX_MS: u64 = 1_700_000;
 const METHODS: [&str; 2] = ["GET", "POST"];
 const TARGETS: [&str; 4] = ["/", "/a", "/a?b=1", "/b"];
 const OCTETS: &str = "application/octet-stream";
@@ -118,7 +120,7 @@ impl Network {
             // Reflected: a request as an answer, an answer as a request.
             (13, _) => self.deliver_answer(at, &Message { status: 200, ..request }),
             (14, Some(answer)) => self.deliver_request(at, at, &answer),
-            _ => self.now_ms = self.now_ms.saturating_add(argument as u64 * 1000),
+            _ => self.now_ms = (self.now_ms + argument as u64 * 1000).min(NOW_MS + CLOCK_MAX_MS),
         }
     }
 
