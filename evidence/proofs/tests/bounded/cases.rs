@@ -73,7 +73,7 @@ impl Choice {
         }
         for (index, bound) in self.indices.iter_mut().zip(&self.bounds).rev() {
             *index += 1;
-            if index < bound {
+            if *index < *bound {
                 return Some(&self.indices);
             }
             *index = 0;

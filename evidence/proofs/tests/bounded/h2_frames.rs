@@ -2,14 +2,21 @@
 
 use bytes::BytesMut;
 
-use crate::production::h2::error::ConnectionError;
-use crate::production::h2::frame::{Head, Kind, PADDED, four_bytes, put_head, without_padding};
+use self::error::ConnectionError;
+use self::frame::{Head, Kind, PADDED, four_bytes, put_head, without_padding};
 use crate::{Outcome, ensure};
 
+#[path = "../../../../crates/runtime/src/http/h2/error.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a part of the product's file")]
+mod error;
+#[path = "../../../../crates/runtime/src/http/h2/frame.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a part of the product's file")]
+mod frame;
+
 /// The name of the harness.
-pub(crate) const NAME: &str = "http2-frame-heads";
+const NAME: &str = "http2-frame-heads";
 /// The property that it checks.
-pub(crate) const PROPERTY: &str = "A head of nine bytes parses to the length, type, flags and stream that were written, without the reserved \
+const PROPERTY: &str = "A head of nine bytes parses to the length, type, flags and stream that were written, without the reserved \
      bit; a shorter one is waited for. Padding is removed if and only if it fits into its frame, and no byte of it is left.";
 
 /// The types of RFC 9113 section 6, in order.
@@ -18,7 +25,7 @@ const KINDS: [&str; 10] = [
 ];
 
 /// Checks heads that `parse` reads: all types and flags, and the numbers around each bit.
-pub(crate) fn check_heads(parse: &dyn Fn(&[u8]) -> Option<Head>) -> Outcome {
+fn check_heads(parse: &dyn Fn(&[u8]) -> Option<Head>) -> Outcome {
     let mut cases = 0;
     let around = |bits: u32| (0..bits).flat_map(|bit| [(1_u32 << bit) - 1, 1 << bit, (1 << bit) + 1]);
     let lens: Vec<u32> = around(24).chain([0x00ff_ffff]).filter(|len| *len < 1 << 24).collect();
@@ -59,10 +66,10 @@ fn check_head(parse: &dyn Fn(&[u8]) -> Option<Head>, len: u32, kind: u8, flags: 
 }
 
 /// Removes the padding of a payload.
-pub(crate) type Unpad<'a> = &'a dyn for<'m> Fn(Head, &'m [u8]) -> Result<&'m [u8], ConnectionError>;
+type Unpad<'a> = &'a dyn for<'m> Fn(Head, &'m [u8]) -> Result<&'m [u8], ConnectionError>;
 
 /// Checks every length of padding in every payload of up to `len_max` bytes, with and without the flag.
-pub(crate) fn check_padding(unpad: Unpad<'_>, len_max: u8) -> Outcome {
+fn check_padding(unpad: Unpad<'_>, len_max: u8) -> Outcome {
     let mut cases = 0;
     for (len, padding, flags) in
         (0..=len_max).flat_map(|len| (0..=len_max + 2).flat_map(move |padding| [0, PADDED, 0xff].map(|flags| (len, padding, flags))))

@@ -2,14 +2,6 @@
 #![allow(dead_code, reason = "a harness uses a part of each file")]
 #![allow(missing_docs, unreachable_pub, reason = "the files are written for their own crates")]
 
-/// The frame layer of HTTP/2.
-pub(crate) mod h2 {
-    #[path = "../../../../../../crates/runtime/src/http/h2/error.rs"]
-    pub(crate) mod error;
-    #[path = "../../../../../../crates/runtime/src/http/h2/frame.rs"]
-    pub(crate) mod frame;
-}
-
 /// The frame layer of channels.
 #[path = "../../../../crates/proto/src/channel/frame.rs"]
 pub(crate) mod channel_frame;
