@@ -131,12 +131,7 @@ fn plant(rows: &mut Vec<Vec<String>>) -> anyhow::Result<(usize, usize)> {
 /// Parses the head of a patch: `Harness:`, `Test:` and `Defect:`, a line each, and the name of the changed file.
 fn parse_defect(text: &str) -> Option<Defect> {
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned());
-    Some(Defect {
-        harness: value("Harness:")?,
-        test: value("Test:")?,
-        what: value("Defect:")?,
-        file: value("+++ b/")?,
-    })
+    Some(Defect { harness: value("Harness:")?, test: value("Test:")?, what: value("Defect:")?, file: value("+++ b/")? })
 }
 
 /// Parses a line that the harnesses print.
@@ -238,7 +233,8 @@ mod tests {
         for entry in std::fs::read_dir(shell::root().join(DEFECTS)).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            let defect = parse_defect(&text).unwrap_or_else(|| panic!("{}: a line of the head is missing", path.display()));
+            let defect =
+                parse_defect(&text).unwrap_or_else(|| panic!("{}: a line of the head is missing", path.display()));
             assert_eq!(text.lines().filter(|line| line.starts_with("+++ ")).count(), 1, "{}", path.display());
             assert!(shell::root().join(&defect.file).is_file(), "{}: {}", path.display(), defect.file);
         }

@@ -126,12 +126,18 @@ fn run(crash: Crash<'_>, keys: &Path, events: &[Event]) -> Outcome {
             file: folder.path().join(format!("store-{lives}")),
         };
         if let Some(from) = from {
-            let copied = if is_crash { crash(from, &life.file) } else { std::fs::copy(&from.file, &life.file).map(|_| ()) };
+            let copied =
+                if is_crash { crash(from, &life.file) } else { std::fs::copy(&from.file, &life.file).map(|_| ()) };
             copied.map_err(|err| failed(&format!("the disk: {err}")))?;
         }
         let ring = KeyRing::load(default_provider(), keys).map_err(|err| failed(&err.to_string()))?;
-        let opened =
-            Embedded::open(default_provider(), &life.file, Arc::new(ring), MemoryLimits::DEFAULT, now_ms.unsigned_abs());
+        let opened = Embedded::open(
+            default_provider(),
+            &life.file,
+            Arc::new(ring),
+            MemoryLimits::DEFAULT,
+            now_ms.unsigned_abs(),
+        );
         let store = opened.map_err(|err| failed(&err.to_string()))?;
         std::fs::copy(&life.file, &life.before).map_err(|err| failed(&format!("the disk: {err}")))?;
         Ok((store, life))
@@ -157,10 +163,11 @@ fn run(crash: Crash<'_>, keys: &Path, events: &[Event]) -> Outcome {
                 (store, life) = open(Some(&life), false, now_ms)?;
             }
             Event::Claim(message) => {
-                let (Some(stamp_ms), Some(granted)) = (MESSAGES.get(*message), granted.get_mut(*message)) else { continue };
+                let (Some(stamp_ms), Some(granted)) = (MESSAGES.get(*message), granted.get_mut(*message)) else {
+                    continue;
+                };
                 let key = ClaimKey([*message as u8; 16]);
-                let claim =
-                    Claim::passed_on(key, true, stamp_ms.unsigned_abs(), now_ms.unsigned_abs(), &policy);
+                let claim = Claim::passed_on(key, true, stamp_ms.unsigned_abs(), now_ms.unsigned_abs(), &policy);
                 let Ok(claim) = claim else { continue };
                 let reserved = wait(store.reserve(&claim));
                 ensure!(reserved.is_err() || !*granted, "{events:?}: message {message} is accepted twice");

@@ -14,8 +14,9 @@ pub(crate) const PROPERTY: &str = "No input panics the decoder. It takes bytes u
      written to one that reads the same.";
 
 /// Symbols of a body in chunks.
-pub(crate) const SYMBOLS: &[&[u8]] =
-    &[b"\r\n", b"\r", b"\n", b" ", b"\t", b";", b":", b"+", b"0", b"1", b"2", b"a", b"F", b"g", b"\0", b"\x7f", b"\x80"];
+pub(crate) const SYMBOLS: &[&[u8]] = &[
+    b"\r\n", b"\r", b"\n", b" ", b"\t", b";", b":", b"+", b"0", b"1", b"2", b"a", b"F", b"g", b"\0", b"\x7f", b"\x80",
+];
 
 /// What was decoded of an input.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -218,7 +219,7 @@ mod tests {
     fn a_chunk_that_ends_in_a_bare_lf_is_found() {
         let lenient = |parts: &[&[u8]]| {
             let text = parts.concat();
-            let at = text.windows(3).position(|three| three == b"1\r\n" ).map(|at| at + 4);
+            let at = text.windows(3).position(|three| three == b"1\r\n").map(|at| at + 4);
             match at.filter(|at| text.get(*at) == Some(&b'\n')) {
                 Some(at) => decode(&[&text[..at], b"\r", &text[at..]]),
                 None => decode(parts),

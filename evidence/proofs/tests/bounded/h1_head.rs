@@ -21,17 +21,63 @@ pub(crate) const PROPERTY: &str = "No input panics the parser. It takes bytes up
 
 /// Symbols of a start line: separators, ends of lines, digits, a sign, letters, a high byte.
 pub(crate) const START_SYMBOLS: &[&[u8]] = &[
-    b"\r\n", b"\r", b"\n", b" ", b"\t", b"\0", b"GET", b"/", b"*", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"204", b"+", b"9", b":",
-    b"h", b"\x80",
+    b"\r\n",
+    b"\r",
+    b"\n",
+    b" ",
+    b"\t",
+    b"\0",
+    b"GET",
+    b"/",
+    b"*",
+    b"HTTP/1.1",
+    b"HTTP/1.0",
+    b"HTTP/2.0",
+    b"204",
+    b"+",
+    b"9",
+    b":",
+    b"h",
+    b"\x80",
 ];
 /// Symbols of field lines.
 pub(crate) const FIELD_SYMBOLS: &[&[u8]] = &[
-    b"\r\n", b"\r", b"\n", b" ", b"\t", b"\0", b":", b",", b"+", b"-", b"0", b"5", b"a", b"Host", b"Content-Length", b"Transfer-Encoding",
-    b"chunked", b"Connection", b"\x80",
+    b"\r\n",
+    b"\r",
+    b"\n",
+    b" ",
+    b"\t",
+    b"\0",
+    b":",
+    b",",
+    b"+",
+    b"-",
+    b"0",
+    b"5",
+    b"a",
+    b"Host",
+    b"Content-Length",
+    b"Transfer-Encoding",
+    b"chunked",
+    b"Connection",
+    b"\x80",
 ];
 /// Symbols of the values of fields that frame a message.
-pub(crate) const FRAMING_SYMBOLS: &[&[u8]] =
-    &[b"Content-Length:", b"Transfer-Encoding:", b"content-length:", b"0", b"5", b"+", b"-", b" ", b"\t", b",", b"chunked", b"gzip", b"\r\n"];
+pub(crate) const FRAMING_SYMBOLS: &[&[u8]] = &[
+    b"Content-Length:",
+    b"Transfer-Encoding:",
+    b"content-length:",
+    b"0",
+    b"5",
+    b"+",
+    b"-",
+    b" ",
+    b"\t",
+    b",",
+    b"chunked",
+    b"gzip",
+    b"\r\n",
+];
 
 /// A head in the form in which requests and responses are compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,10 +164,9 @@ pub(crate) fn check(parse: Parse<'_>, encode: Encode<'_>, input: &[u8], cut_from
             outcome = parse(&mut buffer);
         }
         match (&parsed, &outcome) {
-            (Ok(Some(_)), Ok(Some(_))) => ensure!(
-                parsed == outcome && rest == buffer,
-                "input {shown}: another head if it is cut at {cut}"
-            ),
+            (Ok(Some(_)), Ok(Some(_))) => {
+                ensure!(parsed == outcome && rest == buffer, "input {shown}: another head if it is cut at {cut}")
+            }
             (Ok(None), Ok(None)) | (Err(_), Err(_)) => {}
             _ => ensure!(false, "input {shown}: {parsed:?}, but {outcome:?} if it is cut at {cut}"),
         }
@@ -165,7 +210,8 @@ fn is_one_reading(taken: &[u8], head: &Head) -> Result<(), crate::Counterexample
             (name.to_ascii_lowercase(), value.get(1..).unwrap_or_default().trim_ascii())
         })
         .collect();
-    let values = |name: &[u8]| fields.iter().filter(|(other, _)| other == name).map(|(_, value)| *value).collect::<Vec<_>>();
+    let values =
+        |name: &[u8]| fields.iter().filter(|(other, _)| other == name).map(|(_, value)| *value).collect::<Vec<_>>();
     let (lengths, codings) = (values(b"content-length"), values(b"transfer-encoding"));
     let digits = |value: &[u8]| !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let expected = match (&lengths[..], &codings[..]) {

@@ -21,7 +21,16 @@ const PROPERTY: &str = "A head of nine bytes parses to the length, type, flags a
 
 /// The types of RFC 9113 section 6, in order.
 const KINDS: [&str; 10] = [
-    "DATA", "HEADERS", "PRIORITY", "RST_STREAM", "SETTINGS", "PUSH_PROMISE", "PING", "GOAWAY", "WINDOW_UPDATE", "CONTINUATION",
+    "DATA",
+    "HEADERS",
+    "PRIORITY",
+    "RST_STREAM",
+    "SETTINGS",
+    "PUSH_PROMISE",
+    "PING",
+    "GOAWAY",
+    "WINDOW_UPDATE",
+    "CONTINUATION",
 ];
 
 /// Checks heads that `parse` reads: all types and flags, and the numbers around each bit.
@@ -71,8 +80,8 @@ type Unpad<'a> = &'a dyn for<'m> Fn(Head, &'m [u8]) -> Result<&'m [u8], Connecti
 /// Checks every length of padding in every payload of up to `len_max` bytes, with and without the flag.
 fn check_padding(unpad: Unpad<'_>, len_max: u8) -> Outcome {
     let mut cases = 0;
-    for (len, padding, flags) in
-        (0..=len_max).flat_map(|len| (0..=len_max + 2).flat_map(move |padding| [0, PADDED, 0xff].map(|flags| (len, padding, flags))))
+    for (len, padding, flags) in (0..=len_max)
+        .flat_map(|len| (0..=len_max + 2).flat_map(move |padding| [0, PADDED, 0xff].map(|flags| (len, padding, flags))))
     {
         let payload: Vec<u8> = [padding].into_iter().chain(1..=len_max).take(usize::from(len)).collect();
         let head = Head { len: payload.len(), kind: Kind::Data, flags, stream: 1 };

@@ -14,7 +14,8 @@ pub(crate) const HPACK_PROPERTY: &str = "A table size of any encoding is read as
 /// The name of the harness of Binary HTTP's integers.
 pub(crate) const BHTTP: &str = "bhttp-integers";
 /// The property that it checks.
-pub(crate) const BHTTP_PROPERTY: &str = "An integer of one, two, four or eight bytes is read as its number with its last byte and no sooner.";
+pub(crate) const BHTTP_PROPERTY: &str =
+    "An integer of one, two, four or eight bytes is read as its number with its last byte and no sooner.";
 
 /// Decodes a header block with a bound on the table.
 pub(crate) type Decode<'a> = &'a dyn Fn(usize, &[u8]) -> Result<(), Error>;
@@ -55,7 +56,10 @@ fn check_size(decode: Decode<'_>, prefix: u8, octets: &[u8]) -> Outcome {
         }
         if len > 4 || (ends.is_some() && value >= 1 << 28) || (ends.is_none() && octets.len() >= 4) {
             let found = decode(1 << 29, &block);
-            ensure!(found == Err(Error::IntegerOverflow), "block {block:02x?}: {found:?}, but it has more than 28 bits");
+            ensure!(
+                found == Err(Error::IntegerOverflow),
+                "block {block:02x?}: {found:?}, but it has more than 28 bits"
+            );
             return Ok(1);
         }
         if ends.is_none() {

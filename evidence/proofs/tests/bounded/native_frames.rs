@@ -166,10 +166,7 @@ pub(crate) fn check(party: &Party, open: Open<'_>, frames: &[(&[u8], bool)]) -> 
         if cut < stream.len() {
             let short = open(party, &[early]);
             let is_beginning = plain.starts_with(&short.frames);
-            ensure!(
-                short.end.is_err() && is_beginning,
-                "frames {frames:?}: {short:?} of the first {cut} bytes"
-            );
+            ensure!(short.end.is_err() && is_beginning, "frames {frames:?}: {short:?} of the first {cut} bytes");
         }
     }
     let bytes: Vec<&[u8]> = stream.chunks(1).collect();
@@ -232,11 +229,8 @@ pub(crate) fn check_head(party: &Party, open: Open<'_>, head: u32) -> Outcome {
     let stream = [&[0; COMMIT_LEN][..], &head.to_be_bytes()].concat();
     let (len, is_last) = ((head & 0x7fff_ffff) as usize, head >> 31 == 1);
     let least = if is_last { TAG_LEN } else { TAG_LEN + 1 };
-    let expected = if (least..=FRAME_LEN_MAX + TAG_LEN).contains(&len) {
-        Error::StreamTruncated
-    } else {
-        Error::FrameInvalid
-    };
+    let expected =
+        if (least..=FRAME_LEN_MAX + TAG_LEN).contains(&len) { Error::StreamTruncated } else { Error::FrameInvalid };
     let opened = open(party, &[&stream]);
     ensure!(opened.end == Err(expected), "head {head:#010x}: {:?}, expected {expected:?}", opened.end);
     let mut opener = party.opener().map_err(|err| Counterexample(format!("opener: {err}")))?;
@@ -263,7 +257,8 @@ mod tests {
             let frames: Vec<(&[u8], bool)> = frames.iter().map(|frame| **frame).collect();
             check(&party, open, &frames)
         })?;
-        let lens = (0..=64).chain(FRAME_LEN_MAX as u32 - 64..=FRAME_LEN_MAX as u32 + 64).chain((17..31).map(|bit| 1 << bit));
+        let lens =
+            (0..=64).chain(FRAME_LEN_MAX as u32 - 64..=FRAME_LEN_MAX as u32 + 64).chain((17..31).map(|bit| 1 << bit));
         for len in lens.chain([0x7fff_ffff]) {
             cases += check_head(&party, open, len)? + check_head(&party, open, len | 1 << 31)?;
         }

@@ -20,11 +20,31 @@ pub(crate) const PROPERTY: &str = "The first rule that names a path decides, or 
 
 /// Symbols of paths: separators, letters, dots, escapes of them once and twice, parameters, backslashes.
 pub(crate) const SYMBOLS: &[&[u8]] = &[
-    b"/", b"a", b"A", b"b", b".", b"..", b"%2e", b"%2e%2E", b"%252e%252e", b"%2f", b"%252F", b"%25", b"61", b"%61", b"%2541", b";", b";x",
-    b"\\", b"%5c", b"%3f", b"%20",
+    b"/",
+    b"a",
+    b"A",
+    b"b",
+    b".",
+    b"..",
+    b"%2e",
+    b"%2e%2E",
+    b"%252e%252e",
+    b"%2f",
+    b"%252F",
+    b"%25",
+    b"61",
+    b"%61",
+    b"%2541",
+    b";",
+    b";x",
+    b"\\",
+    b"%5c",
+    b"%3f",
+    b"%20",
 ];
 /// Texts around the symbols.
-pub(crate) const PLACES: [(&str, &str); 6] = [("/", ""), ("/", "a"), ("/", "/a/x"), ("/b/", ""), ("/b/", "a"), ("/b/", "/a/x")];
+pub(crate) const PLACES: [(&str, &str); 6] =
+    [("/", ""), ("/", "a"), ("/", "/a/x"), ("/b/", ""), ("/b/", "a"), ("/b/", "/a/x")];
 
 /// A rule: its mode, and its path with `=` before an exact one.
 type Rule = (SealMode, &'static str);
@@ -72,7 +92,12 @@ impl RuleSet {
                 name: String::new(),
                 matcher: Matcher { patterns: vec![pattern.clone()], ..Matcher::default() },
                 delay: Duration::ZERO,
-                action: Action::Forward(Box::new(Forward { upstream: upstream.clone(), policy, kept: None, mle: None })),
+                action: Action::Forward(Box::new(Forward {
+                    upstream: upstream.clone(),
+                    policy,
+                    kept: None,
+                    mle: None,
+                })),
             });
             patterns.push((pattern, *mode));
         }
@@ -150,7 +175,11 @@ fn check_path(decide: Decide<'_>, set: &RuleSet, path: &str) -> Outcome {
     let is_exact = first.and_then(|at| set.rules.get(at)).is_some_and(|(pattern, _)| !pattern.is_prefix());
     if decision == expected && !is_sealed && !is_exact {
         for reading in readings(path.as_bytes()) {
-            ensure!(!set.seals(&reading), "path {path}: {decision:?}, but a service may read {}", reading.escape_ascii());
+            ensure!(
+                !set.seals(&reading),
+                "path {path}: {decision:?}, but a service may read {}",
+                reading.escape_ascii()
+            );
         }
     }
     if decision == Decision::Refused {
@@ -196,7 +225,8 @@ pub(crate) fn readings(path: &[u8]) -> Vec<Vec<u8>> {
                 }
             }
         }
-        let cut: Vec<Vec<u8>> = texts.iter().filter(|text| text.contains(&b';')).map(|text| without_parameters(text)).collect();
+        let cut: Vec<Vec<u8>> =
+            texts.iter().filter(|text| text.contains(&b';')).map(|text| without_parameters(text)).collect();
         texts.extend(cut);
         texts.retain(|text| text.contains(&b'%'));
         texts.iter_mut().for_each(|text| *text = decoded(text));
@@ -247,7 +277,8 @@ fn read(path: &[u8], option: u8) -> Vec<u8> {
 
 fn without_parameters(path: &[u8]) -> Vec<u8> {
     let segments = path.split(|byte| *byte == b'/');
-    let bare: Vec<&[u8]> = segments.map(|segment| segment.split(|byte| *byte == b';').next().unwrap_or_default()).collect();
+    let bare: Vec<&[u8]> =
+        segments.map(|segment| segment.split(|byte| *byte == b';').next().unwrap_or_default()).collect();
     bare.join(&b'/')
 }
 

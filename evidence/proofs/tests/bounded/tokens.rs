@@ -23,6 +23,8 @@ pub(crate) enum Event {
     Clock(i64),
 }
 
+/// The clock at the beginning, in seconds.
+const START_S: i64 = 100;
 /// Ends of tokens, in seconds.
 const TOKENS: [i64; 3] = [100, 100, 160];
 /// Number of tokens that the memory holds.
@@ -47,7 +49,7 @@ pub(crate) type Burn<'a> = &'a dyn Fn(&Replays, TokenKey, i64, i64) -> TokenUse;
 pub(crate) fn check(burn: Burn<'_>, len_max: usize) -> Outcome {
     sequences(EVENTS, len_max, |events| {
         let replays = Replays::new(PLACES);
-        let (mut now_s, mut latest_s) = (90, 90);
+        let (mut now_s, mut latest_s) = (START_S, START_S);
         let mut accepted = [false; TOKENS.len()];
         for (at, event) in events.iter().enumerate() {
             let shown = || format!("{:?}", events.get(..=at).unwrap_or_default());
@@ -58,7 +60,9 @@ pub(crate) fn check(burn: Burn<'_>, len_max: usize) -> Outcome {
                 }
                 Event::Sweep => replays.sweep(now_s),
                 Event::Use(token) => {
-                    let (Some(exp_s), Some(accepted)) = (TOKENS.get(*token), accepted.get_mut(*token)) else { continue };
+                    let (Some(exp_s), Some(accepted)) = (TOKENS.get(*token), accepted.get_mut(*token)) else {
+                        continue;
+                    };
                     // The verifier rejects it before the memory is asked.
                     if *exp_s < now_s - SKEW_S {
                         continue;
