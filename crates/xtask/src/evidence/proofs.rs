@@ -35,7 +35,6 @@ struct Defect {
     /// The test that runs the harness.
     test: String,
     what: String,
-    /// The changed file.
     file: String,
 }
 

@@ -25,7 +25,6 @@ pub(crate) enum Form {
     Url,
 }
 
-/// Decodes a text.
 pub(crate) type Decode<'a> = &'a dyn Fn(Form, &[u8]) -> Option<Vec<u8>>;
 
 /// Decodes a text by the product's code.
@@ -70,9 +69,6 @@ fn reference(form: Form, text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Checks all byte strings of up to three bytes; of the third byte only each `step`-th.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check_bytes(decode: Decode<'_>, step: usize) -> Outcome {
     let mut cases = 0;
     let mut check = |bytes: &[u8]| -> Outcome {
@@ -101,9 +97,6 @@ pub(crate) fn check_bytes(decode: Decode<'_>, step: usize) -> Outcome {
 }
 
 /// Checks all texts of two to four characters: any two at the end, and those of `heads` before.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check_texts(decode: Decode<'_>, heads: &[u8]) -> Outcome {
     let mut cases = 0;
     for form in [Form::Standard, Form::Url] {

@@ -5,9 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::{Counterexample, Outcome};
 
 /// Gives `check` every sequence of up to `len_max` symbols, the shortest first.
-///
-/// # Errors
-/// The first counter-example; a panic is one.
 pub(crate) fn sequences<S>(symbols: &[S], len_max: usize, mut check: impl FnMut(&[&S]) -> Outcome) -> Outcome {
     let mut cases = 0;
     for len in 0..=len_max {
@@ -23,9 +20,6 @@ pub(crate) fn sequences<S>(symbols: &[S], len_max: usize, mut check: impl FnMut(
 }
 
 /// Gives `check` every text of up to `len_max` symbols.
-///
-/// # Errors
-/// As [`sequences`].
 pub(crate) fn texts(symbols: &[&[u8]], len_max: usize, mut check: impl FnMut(&[u8]) -> Outcome) -> Outcome {
     let mut text = Vec::new();
     sequences(symbols, len_max, |sequence| {
@@ -36,9 +30,6 @@ pub(crate) fn texts(symbols: &[&[u8]], len_max: usize, mut check: impl FnMut(&[u
 }
 
 /// Runs a check of one case. A panic is a counter-example that `name` describes.
-///
-/// # Errors
-/// The check's own, and a panic.
 pub(crate) fn guarded(check: impl FnOnce() -> Outcome, name: impl Fn() -> String) -> Outcome {
     match catch_unwind(AssertUnwindSafe(check)) {
         Ok(outcome) => outcome,
@@ -65,7 +56,6 @@ impl Choice {
         &self.indices
     }
 
-    /// Returns the next tuple.
     #[expect(clippy::should_implement_trait, reason = "the tuple is borrowed")]
     pub(crate) fn next(&mut self) -> Option<&[usize]> {
         if !std::mem::replace(&mut self.is_begun, true) {

@@ -1,4 +1,4 @@
-//! Frames of channels: `crates/proto/src/channel/frame.rs`.
+//! The frame layer of both profiles of channels: `crates/proto/src/channel/frame.rs`.
 
 use sealway_proto::channel::ChannelError;
 use sealway_proto::channel::limits::{HANDSHAKE_PAYLOAD_MAX, RECORD_LEN_MAX};
@@ -14,7 +14,6 @@ pub(crate) const NAME: &str = "channel-frames";
 pub(crate) const PROPERTY: &str = "No message panics the parsers. A record or a handshake frame is accepted if and only if magic, version and \
      length are those of its layout, its length is within the bounds, and it is whole. An accepted one is encoded to the same bytes.";
 
-/// Splits a record.
 pub(crate) type ParseRecord<'a> =
     &'a dyn for<'m> Fn(Profile, usize, &'m mut [u8]) -> Result<(RecordHeader, &'m mut [u8]), ChannelError>;
 

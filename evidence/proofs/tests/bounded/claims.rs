@@ -28,17 +28,11 @@ const SPANS: [u64; 9] = [0, 1, 999, 1000, 300_000, 86_400_000, 1 << 62, u64::MAX
 pub(crate) type Admit<'a> = &'a dyn Fn(&ReplayPolicy, u64, u64) -> Result<Claim, Error>;
 
 /// Makes a claim as a store does for another process.
-///
-/// # Errors
-/// Those of the product.
 pub(crate) fn admit(policy: &ReplayPolicy, stamp_ms: u64, now_ms: u64) -> Result<Claim, Error> {
     Claim::passed_on(ClaimKey([7; 16]), true, stamp_ms, now_ms, policy)
 }
 
 /// Checks every policy of [`SPANS`] with clocks and stamps around every bound.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check_claims(admit: Admit<'_>) -> Outcome {
     let mut cases = 0;
     for window_ms in SPANS {
@@ -163,10 +157,6 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Makes both.
-    ///
-    /// # Errors
-    /// Those of the product.
     pub(crate) fn new() -> Result<Self, Counterexample> {
         let failed = |err: sealway_proto::relay::KeyFileInvalid| Counterexample(err.to_string());
         let issuer = IssuerKey::from_seed("k", &[1; 32], &AnySignature).map_err(failed)?;
@@ -175,9 +165,6 @@ impl Relay {
     }
 
     /// Verifies a token with these times.
-    ///
-    /// # Errors
-    /// Those of the product.
     pub(crate) fn verify(&self, times: [i64; 3], lifetime_max_s: i64, now_s: i64) -> Result<(), TokenInvalid> {
         let [iat, exp, init_exp] = times;
         let claims = Claims { kid: "k".into(), role: 1, token_id: "t".into(), iat, exp, init_exp, ..Claims::default() };
@@ -190,9 +177,6 @@ impl Relay {
 pub(crate) type VerifyToken<'a> = &'a dyn Fn(&Relay, [i64; 3], i64, i64) -> Result<(), TokenInvalid>;
 
 /// Checks all combinations of times around a clock, and at the ends of their type.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check_tokens(verify: VerifyToken<'_>, clocks: &[i64]) -> Outcome {
     let relay = Relay::new()?;
     let mut cases = 0;

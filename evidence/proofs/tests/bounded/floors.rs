@@ -29,7 +29,6 @@ pub(crate) enum Event {
     Claim(usize),
     /// The clock moves by milliseconds, ahead or back.
     Clock(i64),
-    /// Expired nonces are removed.
     Sweep,
     /// The process is killed, and starts again on what its disk has.
     Crash,
@@ -42,7 +41,6 @@ const WINDOW_MS: u64 = 4000;
 /// Stamps of messages: on the clock, and ahead of it.
 const MESSAGES: [i64; 2] = [START_MS, START_MS + 3000];
 
-/// All events.
 pub(crate) const EVENTS: &[Event] = &[
     Event::Claim(0),
     Event::Claim(1),
@@ -68,17 +66,11 @@ pub(crate) struct Life {
 pub(crate) type Crash<'a> = &'a (dyn Fn(&Life, &Path) -> std::io::Result<()> + Sync);
 
 /// Copies all that was written.
-///
-/// # Errors
-/// Those of the disk.
 pub(crate) fn crash(life: &Life, to: &Path) -> std::io::Result<()> {
     std::fs::copy(&life.file, to).map(|_| ())
 }
 
 /// Checks every sequence of exactly `len` events that ends in a claim; shorter ones are their beginnings.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check(crash: Crash<'_>, len: usize) -> Outcome {
     let mut choice = Choice::new(vec![EVENTS.len(); len]);
     let mut all = Vec::new();

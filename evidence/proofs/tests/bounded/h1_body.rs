@@ -18,28 +18,23 @@ pub(crate) const SYMBOLS: &[&[u8]] = &[
     b"\r\n", b"\r", b"\n", b" ", b"\t", b";", b":", b"+", b"0", b"1", b"2", b"a", b"F", b"g", b"\0", b"\x7f", b"\x80",
 ];
 
-/// What was decoded of an input.
+/// The part of a body that a decoder returned for an input.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Decoded {
-    /// The body so far.
+pub(crate) struct BodyRead {
     pub(crate) body: Vec<u8>,
     /// Set if the body has ended.
     pub(crate) is_over: bool,
-    /// Trailers.
     pub(crate) trailers: HeaderMap,
     /// Number of bytes that were not taken.
     pub(crate) left: usize,
 }
 
 /// A decoder under test: decodes a body that arrives in parts.
-pub(crate) type Decode<'a> = &'a dyn Fn(&[&[u8]]) -> Result<Decoded, Fault>;
+pub(crate) type Decode<'a> = &'a dyn Fn(&[&[u8]]) -> Result<BodyRead, Fault>;
 
 /// Decodes a body in chunks.
-///
-/// # Errors
-/// Those of the product.
-pub(crate) fn decode(parts: &[&[u8]]) -> Result<Decoded, Fault> {
-    let (mut decoder, mut buffer, mut decoded) = (Decoder::new(Framing::Chunked), BytesMut::new(), Decoded::default());
+pub(crate) fn decode(parts: &[&[u8]]) -> Result<BodyRead, Fault> {
+    let (mut decoder, mut buffer, mut decoded) = (Decoder::new(Framing::Chunked), BytesMut::new(), BodyRead::default());
     for part in parts {
         buffer.extend_from_slice(part);
         while !decoded.is_over {
@@ -57,10 +52,6 @@ pub(crate) fn decode(parts: &[&[u8]]) -> Result<Decoded, Fault> {
     Ok(decoded)
 }
 
-/// Checks one input.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check(decode: Decode<'_>, input: &[u8]) -> Outcome {
     let shown = input.escape_ascii();
     let whole = decode(&[input]);
@@ -97,7 +88,7 @@ pub(crate) fn check(decode: Decode<'_>, input: &[u8]) -> Outcome {
         }
         encode_last_chunk(&mut written, Some(&decoded.trailers));
         let again = decode(&[&written]);
-        let expected = Decoded { left: 0, ..decoded.clone() };
+        let expected = BodyRead { left: 0, ..decoded.clone() };
         ensure!(again.as_ref() == Ok(&expected), "input {shown}: {expected:?} is written and read as {again:?}");
     }
     Ok(1)

@@ -40,7 +40,6 @@ pub(crate) const START_SYMBOLS: &[&[u8]] = &[
     b"h",
     b"\x80",
 ];
-/// Symbols of field lines.
 pub(crate) const FIELD_SYMBOLS: &[&[u8]] = &[
     b"\r\n",
     b"\r",
@@ -84,9 +83,7 @@ pub(crate) const FRAMING_SYMBOLS: &[&[u8]] = &[
 pub(crate) struct Head {
     /// Method and target, or the status.
     pub(crate) start: String,
-    /// The version.
     pub(crate) version: Version,
-    /// The fields.
     pub(crate) headers: HeaderMap,
     /// The framing of the body.
     pub(crate) framing: Framing,
@@ -96,13 +93,8 @@ pub(crate) struct Head {
 
 /// A parser under test: takes a head from the front of a buffer.
 pub(crate) type Parse<'a> = &'a dyn Fn(&mut BytesMut) -> Result<Option<Head>, Fault>;
-/// An encoder under test.
 pub(crate) type Encode<'a> = &'a dyn Fn(&Head) -> BytesMut;
 
-/// Parses a request.
-///
-/// # Errors
-/// Those of the product.
 pub(crate) fn request(buffer: &mut BytesMut) -> Result<Option<Head>, Fault> {
     let head = parse_request(buffer, LIMITS)?;
     Ok(head.map(|head| Head {
@@ -114,7 +106,6 @@ pub(crate) fn request(buffer: &mut BytesMut) -> Result<Option<Head>, Fault> {
     }))
 }
 
-/// Writes a request.
 pub(crate) fn request_bytes(head: &Head) -> BytesMut {
     let mut out = BytesMut::new();
     let (method, target) = head.start.split_once(' ').unwrap_or_default();
@@ -124,9 +115,6 @@ pub(crate) fn request_bytes(head: &Head) -> BytesMut {
 }
 
 /// Parses a response to a GET.
-///
-/// # Errors
-/// Those of the product.
 pub(crate) fn response(buffer: &mut BytesMut) -> Result<Option<Head>, Fault> {
     let head = parse_response(buffer, &Method::GET, LIMITS)?;
     Ok(head.map(|head| Head {
@@ -138,7 +126,6 @@ pub(crate) fn response(buffer: &mut BytesMut) -> Result<Option<Head>, Fault> {
     }))
 }
 
-/// Writes a response.
 pub(crate) fn response_bytes(head: &Head) -> BytesMut {
     let mut out = BytesMut::new();
     let status = StatusCode::from_bytes(head.start.as_bytes()).unwrap_or_default();
@@ -147,9 +134,6 @@ pub(crate) fn response_bytes(head: &Head) -> BytesMut {
 }
 
 /// Checks one input, and all its cuts from `cut_from` on.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check(parse: Parse<'_>, encode: Encode<'_>, input: &[u8], cut_from: usize) -> Outcome {
     let shown = input.escape_ascii();
     let mut rest = BytesMut::from(input);

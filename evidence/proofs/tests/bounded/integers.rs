@@ -21,17 +21,11 @@ pub(crate) const BHTTP_PROPERTY: &str =
 pub(crate) type Decode<'a> = &'a dyn Fn(usize, &[u8]) -> Result<(), Error>;
 
 /// Decodes a header block without a field.
-///
-/// # Errors
-/// Those of the product.
 pub(crate) fn hpack(table_max: usize, block: &[u8]) -> Result<(), Error> {
     Decoder::new(table_max).decode(block, &mut |_, _| {})
 }
 
 /// Checks every size of a table that is encoded in the prefix and up to `octets_max` octets of a set.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check_hpack(decode: Decode<'_>, octets: &[u8], octets_max: usize) -> Outcome {
     let mut cases = 0;
     for prefix in 0..31_u8 {
@@ -89,9 +83,6 @@ pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// Checks all sequences of up to eight bytes of a set, and all sequences of two bytes.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check_varints(read: ReadVarint<'_>, bytes: &[u8], len_max: usize) -> Outcome {
     let all: Vec<u8> = (0..=u8::MAX).collect();
     let check = |sequence: &[&u8]| {

@@ -50,21 +50,16 @@ pub(crate) struct Party {
 
 /// The frames that a stream opened to, and the defect that ended it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Opened {
-    /// The plaintexts.
+pub(crate) struct OpenStream {
     pub(crate) frames: Vec<Vec<u8>>,
     /// The outcome at the end of the stream.
     pub(crate) end: Result<(), Error>,
 }
 
 /// A reader under test: opens a stream that arrives in parts.
-pub(crate) type Open<'a> = &'a dyn Fn(&Party, &[&[u8]]) -> Opened;
+pub(crate) type Open<'a> = &'a dyn Fn(&Party, &[&[u8]]) -> OpenStream;
 
 impl Party {
-    /// Agrees a session.
-    ///
-    /// # Errors
-    /// Those of the product.
     pub(crate) fn new() -> Result<Self, Error> {
         let provider: &dyn AgreementProvider = &NoSecurity;
         let offer = ClientOffer {
@@ -97,9 +92,6 @@ impl Party {
     }
 
     /// Seals frames, each with the mark of the last one, and returns the stream with the outcome of each frame.
-    ///
-    /// # Errors
-    /// Those of the product.
     pub(crate) fn seal(&self, frames: &[(&[u8], bool)]) -> Result<(Vec<u8>, Vec<bool>), Error> {
         let mut sealer = self.client.seal_as(&NoSecurity, LINE, "", STAMP, NONCE)?.sealer;
         let (mut stream, mut outcomes) = (Vec::new(), Vec::new());
@@ -119,7 +111,7 @@ impl Party {
 }
 
 /// Opens a stream that arrives in parts.
-pub(crate) fn open(party: &Party, parts: &[&[u8]]) -> Opened {
+pub(crate) fn open(party: &Party, parts: &[&[u8]]) -> OpenStream {
     let mut frames = Vec::new();
     let mut read = || -> Result<(), Error> {
         let (mut opener, mut frame) = (party.opener()?, Vec::new());
@@ -135,13 +127,10 @@ pub(crate) fn open(party: &Party, parts: &[&[u8]]) -> Opened {
         opener.end()
     };
     let end = read();
-    Opened { frames, end }
+    OpenStream { frames, end }
 }
 
 /// Checks one sequence of frames.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check(party: &Party, open: Open<'_>, frames: &[(&[u8], bool)]) -> Outcome {
     let (stream, outcomes) = party.seal(frames).map_err(|err| Counterexample(format!("sealing: {err}")))?;
     let mut is_over = false;
@@ -222,9 +211,6 @@ fn changed(party: &Party, open: Open<'_>, stream: &[u8], frames: &[(&[u8], bool)
 }
 
 /// Checks the head of a first frame by its number alone: no frame follows.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check_head(party: &Party, open: Open<'_>, head: u32) -> Outcome {
     let stream = [&[0; COMMIT_LEN][..], &head.to_be_bytes()].concat();
     let (len, is_last) = ((head & 0x7fff_ffff) as usize, head >> 31 == 1);

@@ -25,7 +25,6 @@ pub(crate) enum Event {
     Late,
     /// A message of its own nonce, stamped now, is claimed.
     Another,
-    /// Expired nonces are removed.
     Sweep,
     /// The clock moves by milliseconds, ahead or back.
     Clock(i64),
@@ -42,7 +41,6 @@ const MESSAGES: [i64; 2] = [START_MS, START_MS + WINDOW_MS as i64];
 /// Number of nonces that the store holds.
 const PLACES: usize = 2;
 
-/// All events.
 pub(crate) const EVENTS: &[Event] = &[
     Event::Claim(0),
     Event::Claim(1),
@@ -60,18 +58,12 @@ pub(crate) const EVENTS: &[Event] = &[
 pub(crate) type Reserve<'a> = &'a dyn Fn(&Memory, &Claim) -> Result<(), ReserveError>;
 
 /// Reserves a claim as the authority does.
-///
-/// # Errors
-/// Those of the product.
 pub(crate) fn reserve(store: &Memory, claim: &Claim) -> Result<(), ReserveError> {
     let reserved = store.reserve(claim).now_or_never();
     reserved.unwrap_or_else(|| Err(ReserveError::Unavailable("memory does not wait".into()))).map(|_| ())
 }
 
 /// Checks every sequence of up to `len_max` events.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check(reserve: Reserve<'_>, len_max: usize) -> Outcome {
     sequences(EVENTS, len_max, |events| {
         let mut run = Run::new();

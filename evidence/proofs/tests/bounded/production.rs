@@ -6,7 +6,6 @@
 #[path = "../../../../crates/proto/src/channel/frame.rs"]
 pub(crate) mod channel_frame;
 
-/// Integers of Binary HTTP.
 #[path = "../../../../crates/proto/src/bhttp/varint.rs"]
 pub(crate) mod varint;
 

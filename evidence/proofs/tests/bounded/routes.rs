@@ -42,7 +42,6 @@ pub(crate) const SYMBOLS: &[&[u8]] = &[
     b"%3f",
     b"%20",
 ];
-/// Texts around the symbols.
 pub(crate) const PLACES: [(&str, &str); 6] =
     [("/", ""), ("/", "a"), ("/", "/a/x"), ("/b/", ""), ("/b/", "a"), ("/b/", "/a/x")];
 
@@ -68,9 +67,6 @@ pub(crate) struct RuleSet {
 
 impl RuleSet {
     /// Parses the rules of a set.
-    ///
-    /// # Errors
-    /// Those of the product.
     pub(crate) fn new(rules: &[Rule]) -> Result<Self, Counterexample> {
         let failed = |err: PatternInvalid| Counterexample(err.to_string());
         let address = ServerAddress::parse("http://127.0.0.1:1").map_err(|_| Counterexample("no server".into()))?;
@@ -114,36 +110,30 @@ impl RuleSet {
     /// Returns whether a service that reads the path as this text, and ignores case and a slash at the end, takes it for one
     /// that must be sealed. A plain path that is named in full is meant as it stands, so it excuses no other spelling.
     fn seals(&self, reading: &[u8]) -> bool {
-        let bare = |path: &[u8]| {
-            let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-            path.get(..end).unwrap_or_default().to_ascii_lowercase()
-        };
-        let text = bare(reading);
-        let slashed = [&text[..], b"/"].concat();
         let named = self.rules.iter().find(|(pattern, mode)| {
-            let path = pattern.path().as_bytes();
-            match (pattern.is_prefix(), mode) {
-                (false, SealMode::Required) => bare(path) == text,
-                (false, _) => false,
-                (true, _) => slashed.starts_with(&path.to_ascii_lowercase()),
-            }
+            (pattern.is_prefix() || *mode == SealMode::Required) && names_loosely(pattern, reading)
         });
         named.is_none_or(|(_, mode)| *mode == SealMode::Required)
     }
 }
 
-/// Decides on a path.
+/// Returns whether a pattern names a path for a service that ignores case and a slash at the end.
+fn names_loosely(pattern: &Pattern, path: &[u8]) -> bool {
+    let bare = |path: &[u8]| {
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        path.get(..end).unwrap_or_default().to_ascii_lowercase()
+    };
+    let (text, own) = (bare(path), pattern.path().as_bytes());
+    if pattern.is_prefix() { [&text[..], b"/"].concat().starts_with(&own.to_ascii_lowercase()) } else { bare(own) == text }
+}
+
 pub(crate) type Decide<'a> = &'a dyn Fn(&RuleSet, &str) -> Decision<usize>;
 
-/// Decides by the rules.
 pub(crate) fn by_rules(set: &RuleSet, path: &str) -> Decision<usize> {
     decide(set.rules.iter().enumerate().map(|(at, (pattern, mode))| (pattern, *mode, at)), path)
 }
 
 /// Checks every rule set with every path of up to `len_max` symbols at each place.
-///
-/// # Errors
-/// The property does not hold.
 pub(crate) fn check(decide: Decide<'_>, len_max: usize) -> Outcome {
     let mut cases = 0;
     for rules in RULES {
@@ -186,7 +176,10 @@ fn check_path(decide: Decide<'_>, set: &RuleSet, path: &str) -> Outcome {
         let is_plain = |segment: &str| !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_lowercase());
         let is_spelt_plainly = path.strip_prefix('/').is_some_and(|path| path.split('/').all(is_plain));
         // A rule behind the one that decides may be narrower, and sealed: then the path is refused in any spelling.
-        let is_late = set.rules.iter().any(|(pattern, mode)| *mode == SealMode::Required && pattern.names(path));
+        let is_late = set
+            .rules
+            .iter()
+            .any(|(pattern, mode)| *mode == SealMode::Required && names_loosely(pattern, path.as_bytes()));
         ensure!(
             !is_spelt_plainly || set.seals(path.as_bytes()) || is_late,
             "path {path}: refused in its plain spelling"

@@ -17,7 +17,6 @@ pub(crate) const PROPERTY: &str = "For every sequence of uses, sweeps and steps 
 pub(crate) enum Event {
     /// A token is presented, by its number in [`TOKENS`].
     Use(usize),
-    /// Expired tokens are forgotten.
     Sweep,
     /// The clock moves by seconds, ahead or back.
     Clock(i64),
@@ -30,7 +29,6 @@ const TOKENS: [i64; 3] = [100, 100, 160];
 /// Number of tokens that the memory holds.
 const PLACES: usize = 2;
 
-/// All events.
 pub(crate) const EVENTS: &[Event] = &[
     Event::Use(0),
     Event::Use(1),
