@@ -56,7 +56,6 @@ impl Choice {
         &self.indices
     }
 
-    #[expect(clippy::should_implement_trait, reason = "the tuple is borrowed")]
     pub(crate) fn next(&mut self) -> Option<&[usize]> {
         if !std::mem::replace(&mut self.is_begun, true) {
             return (!self.bounds.contains(&0)).then_some(&self.indices[..]);

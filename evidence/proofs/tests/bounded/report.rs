@@ -30,6 +30,7 @@ pub(crate) fn finds(harness: &str, defect: &str, check: impl FnOnce() -> Outcome
 }
 
 /// Prints a line if `SEALWAY_PROOFS` is set.
+#[allow(clippy::print_stdout, reason = "the lines are the report")]
 fn line(cells: &[&str]) {
     if std::env::var_os("SEALWAY_PROOFS").is_some() {
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect();
