@@ -124,7 +124,11 @@ fn names_loosely(pattern: &Pattern, path: &[u8]) -> bool {
         path.get(..end).unwrap_or_default().to_ascii_lowercase()
     };
     let (text, own) = (bare(path), pattern.path().as_bytes());
-    if pattern.is_prefix() { [&text[..], b"/"].concat().starts_with(&own.to_ascii_lowercase()) } else { bare(own) == text }
+    if pattern.is_prefix() {
+        [&text[..], b"/"].concat().starts_with(&own.to_ascii_lowercase())
+    } else {
+        bare(own) == text
+    }
 }
 
 pub(crate) type Decide<'a> = &'a dyn Fn(&RuleSet, &str) -> Decision<usize>;
