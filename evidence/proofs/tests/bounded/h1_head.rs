@@ -65,11 +65,10 @@ pub(crate) const FIELD_SYMBOLS: &[&[u8]] = &[
 pub(crate) const FRAMING_SYMBOLS: &[&[u8]] = &[
     b"Content-Length:",
     b"Transfer-Encoding:",
-    b"content-length:",
+    b"transfer-encoding:chunked",
     b"0",
     b"5",
     b"+",
-    b"-",
     b" ",
     b"\t",
     b",",
