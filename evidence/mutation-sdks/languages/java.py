@@ -1,0 +1,74 @@
+"""Java, by PIT."""
+
+import os
+import subprocess
+import xml.etree.ElementTree
+
+import common
+
+PLACE = common.HERE / "java"
+SESSION = "sealway-session/src/main/java"
+
+CLASSES = [
+    "dev.sealway.wire.Forms",
+    "dev.sealway.wire.HeaderList",
+    "dev.sealway.wire.Json",
+    "dev.sealway.wire.JsonNumber",
+    "dev.sealway.wire.StrictBase64",
+    "dev.sealway.session.ReplayPolicy",
+    "dev.sealway.session.nativeprotocol.FrameOpener",
+    "dev.sealway.session.nativeprotocol.InnerHeaders",
+    "dev.sealway.session.nativeprotocol.KeySet",
+    "dev.sealway.session.nativeprotocol.Members",
+    "dev.sealway.session.nativeprotocol.Resends",
+]
+TESTS = ["dev.sealway.WireTest", "dev.sealway.FormsTest", "dev.sealway.exchange.ExchangeTest", "dev.sealway.conformance.NativeVectorsTest"]
+
+CAUGHT = {"KILLED": True, "MEMORY_ERROR": True, "RUN_ERROR": True, "TIMED_OUT": None, "SURVIVED": False, "NO_COVERAGE": False}
+
+
+def run(keep: bool) -> common.Result:
+    tree = common.copy("sdk/java")
+    maven = ["./maven", "-B", "-q", "-ntp"]
+    path = tree / "test-classpath"
+    modules = ["-pl", "sealway-session,conformance"]
+    subprocess.run([*maven, *modules, "test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={path}", "-Dmdep.includeScope=test"], cwd=tree, check=True)
+    pit = common.WORK / "tools" / "pit-classpath"
+    if not pit.exists():
+        raise SystemExit("PIT is missing: run scripts/setup-evidence.sh")
+    own = [str(tree / module / "target" / kind) for module in ("sealway-session", "conformance") for kind in ("classes", "test-classes")]
+    home = subprocess.run(["sh", "-c", 'here=.; . ./jdk.sh; echo "$JAVA_HOME"'], cwd=tree, check=True, capture_output=True, text=True).stdout.strip()
+    reports = common.report("java", "pit")
+    command = [
+        f"{home}/bin/java",
+        "-cp",
+        ":".join([pit.read_text().strip(), *own, path.read_text().strip()]),
+        "org.pitest.mutationtest.commandline.MutationCoverageReport",
+        f"--reportDir={reports}",
+        f"--targetClasses={','.join(CLASSES + [name + '$*' for name in CLASSES])}",
+        f"--targetTests={','.join(TESTS)}",
+        f"--sourceDirs={tree / SESSION}",
+        f"--mutableCodePaths={own[0]}",
+        "--outputFormats=XML",
+        "--timestampedReports=false",
+        "--threads=2",
+        "--timeoutConst=30000",
+        "--jvmArgs=-XX:+UseSerialGC,-XX:TieredStopAtLevel=1",
+        f"--jvmPath={home}/bin/java",
+    ]
+    # The tests find the vectors and the registry from the module's folder.
+    subprocess.run(command, cwd=tree / "sealway-session", env=os.environ | {"JAVA_HOME": home}, check=True)
+
+    files = [f"{SESSION}/{name.replace('.', '/')}.java" for name in CLASSES]
+    mutants, unviable = [], 0
+    for entry in xml.etree.ElementTree.parse(reports / "mutations.xml").getroot():
+        if entry.get("status") == "NON_VIABLE":
+            unviable += 1
+            continue
+        text = {child.tag: child.text or "" for child in entry}
+        file = f"{SESSION}/{text['mutatedClass'].split('$')[0].replace('.', '/')}.java"
+        line = int(text["lineNumber"])
+        source = (tree / file).read_text().splitlines()[line - 1].strip()
+        mutants.append(common.Mutant(file, line, 0, text["description"], source, CAUGHT[entry.get("status")]))
+    mutants.sort(key=lambda mutant: (files.index(mutant.file), mutant.line))
+    return common.Result("java", "PIT 1.30.2", "WireTest, FormsTest, ExchangeTest and the vectors of session3, those that reach the line", files, mutants, unviable)
