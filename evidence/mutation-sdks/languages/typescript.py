@@ -37,6 +37,10 @@ def run(keep: bool) -> common.Result:
     tree = common.copy("sdk/typescript")
     for name in ("package.json", "stryker.config.json", "runner.js", "vitest.js", "messages.js"):
         shutil.copy2(PLACE / name, tree / name)
+    if tests := os.environ.get("MUTATION_TESTS"):
+        settings = json.loads((tree / "stryker.config.json").read_text())
+        settings["sealway"]["tests"] = tests.split()
+        (tree / "stryker.config.json").write_text(json.dumps(settings))
     (tree / "package-lock.json").unlink()
     shutil.copytree(PLACE / "tests", tree / "test" / "mutation", dirs_exist_ok=True)
     modules = tree / "node_modules"

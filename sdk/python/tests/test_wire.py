@@ -67,7 +67,10 @@ DEEP = "[" * 127 + "]" * 127
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        (r'{"a":[1,-2.5e3,true,null,"x\"]}\\"],"b":{"c":"[[["}}', {"a": [1, -2500.0, True, None, 'x"]}\\'], "b": {"c": "[[["}}),
+        (
+            r'{"a":[1,-2.5e3,true,null,"x\"]}\\"],"b":{"c":"[[["}}',
+            {"a": [1, -2500.0, True, None, 'x"]}\\'], "b": {"c": "[[["}},
+        ),
         (' "1e999" ', "1e999"),
         ('{"a":1,"a":2}', {"a": 2}),
         ("1.7976931348623157e308", 1.7976931348623157e308),
@@ -81,7 +84,13 @@ def test_json_is_read(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [DEEP, '{"a":' * 127 + "1" + "}" * 127, "[" + "[[]]," * 200 + "1]", "[" + "{}," * 200 + "1]", '["' + r"\"[" * 200 + '"]']
+    [
+        DEEP,
+        '{"a":' * 127 + "1" + "}" * 127,
+        "[" + "[[]]," * 200 + "1]",
+        "[" + "{}," * 200 + "1]",
+        '["' + r"\"[" * 200 + '"]',
+    ]
     + [r'["\\",' + '"{",' * 200 + "1]", '"' + "[" * 200 + '"', '["a\n'.replace("\n", "") + "[" * 200 + '"]'],
 )
 def test_json_is_nested_127_levels_deep_at_most(text: str) -> None:
@@ -91,7 +100,17 @@ def test_json_is_nested_127_levels_deep_at_most(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"[{DEEP}]", '{"a":' * 128 + "1" + "}" * 128, f'["",{DEEP}]', rf'["\\",{DEEP}]', "", "{", '{"a":1}x', "\ufeff{}", "'a'"]
+    [
+        f"[{DEEP}]",
+        '{"a":' * 128 + "1" + "}" * 128,
+        f'["",{DEEP}]',
+        rf'["\\",{DEEP}]',
+        "",
+        "{",
+        '{"a":1}x',
+        "\ufeff{}",
+        "'a'",
+    ]
     + ['"a', "NaN", "[Infinity]", "-Infinity", "01", "[" * 5000],
 )
 def test_json_is_rejected(text: str) -> None:
@@ -99,7 +118,9 @@ def test_json_is_rejected(text: str) -> None:
         assert rejected(lambda: parse_json(text.encode(), is_server)) == ("json_invalid", None)
 
 
-@pytest.mark.parametrize("text", ["1e999", "-1e999", "[1,[2,1e309]]", '{"a":[{"b":1e999}]}', '[{"a":1},1e999]', "9" * 400])
+@pytest.mark.parametrize(
+    "text", ["1e999", "-1e999", "[1,[2,1e309]]", '{"a":[{"b":1e999}]}', '[{"a":1},1e999]', "9" * 400]
+)
 def test_a_server_takes_no_number_beyond_a_double(text: str) -> None:
     assert rejected(lambda: parse_json(text.encode())) == ("json_invalid", None)
     assert rejected(lambda: parse_json(text.encode(), is_server=False)) is None
@@ -110,15 +131,45 @@ def test_json_is_utf_8() -> None:
 
 
 def test_depth() -> None:
-    for text, depth in (("", 0), ("[]", 1), ("[{}]", 2), ("[][]", 1), ("[[]][[[]]]", 3), ('"["', 0), ('["[",{"]":[]}]', 3)):
+    for text, depth in (
+        ("", 0),
+        ("[]", 1),
+        ("[{}]", 2),
+        ("[][]", 1),
+        ("[[]][[[]]]", 3),
+        ('"["', 0),
+        ('["[",{"]":[]}]', 3),
+    ):
         assert not members.depth_exceeds(text, depth)
         assert depth == 0 or members.depth_exceeds(text, depth - 1)
 
 
 @pytest.mark.parametrize(
     ("spelling", "value"),
-    [("0", 0), ("10", 10), ("1e1", 10), ("1E1", 10), ("1.0", 1), ("100e-1", 10), ("0.0", 0), ("-0", 0), ("-0.0", 0), ("0e99", 0), ("1.50e1", 15)]
-    + [("1000e-3", 1), ("0.1e1", 1), ("0.01e3", 10), ("1e0", 1), ("1.00", 1), ("0e-5", 0), ("10e0", 10), ("18e0", 18), ("0.0e" + "9" * 30, 0)],
+    [
+        ("0", 0),
+        ("10", 10),
+        ("1e1", 10),
+        ("1E1", 10),
+        ("1.0", 1),
+        ("100e-1", 10),
+        ("0.0", 0),
+        ("-0", 0),
+        ("-0.0", 0),
+        ("0e99", 0),
+        ("1.50e1", 15),
+    ]
+    + [
+        ("1000e-3", 1),
+        ("0.1e1", 1),
+        ("0.01e3", 10),
+        ("1e0", 1),
+        ("1.00", 1),
+        ("0e-5", 0),
+        ("10e0", 10),
+        ("18e0", 18),
+        ("0.0e" + "9" * 30, 0),
+    ],
 )
 def test_whole_numbers(spelling: str, value: int) -> None:
     parsed = parse_json(spelling.encode(), is_server=False)
@@ -129,7 +180,24 @@ def test_whole_numbers(spelling: str, value: int) -> None:
 
 @pytest.mark.parametrize(
     "spelling",
-    ["19", "1.9e1", "-1", "-1.0", "0.5", "1.5", "15e-1", "1e-1", "100e-3", "1e999", "1e-999", "1e" + "9" * 30, '"1"', "true", "null", "[]"]
+    [
+        "19",
+        "1.9e1",
+        "-1",
+        "-1.0",
+        "0.5",
+        "1.5",
+        "15e-1",
+        "1e-1",
+        "100e-3",
+        "1e999",
+        "1e-999",
+        "1e" + "9" * 30,
+        '"1"',
+        "true",
+        "null",
+        "[]",
+    ]
     + ["101e-1", "1.01e1", "9" * 30, "9" * 500, "1.0" + "0" * 3 + "1", "-5e0"],
 )
 def test_no_whole_numbers(spelling: str) -> None:
@@ -155,7 +223,17 @@ def test_whole_numbers_are_exact_beyond_a_double() -> None:
 def test_values_of_members() -> None:
     assert members.text("a", str.islower) == "a"
     assert members.text("A", str.islower) is members.text(1, lambda _: True) is None
-    for value, read in (("a", "a"), ("abcd", "abcd"), ("éé", "éé"), ("", None), ("abcde", None), ("ééa", None), ("\ud800", None), (1, None), (["a"], None)):
+    for value, read in (
+        ("a", "a"),
+        ("abcd", "abcd"),
+        ("éé", "éé"),
+        ("", None),
+        ("abcde", None),
+        ("ééa", None),
+        ("\ud800", None),
+        (1, None),
+        (["a"], None),
+    ):
         assert members.short(value, 4) == read
     for value, data in (("AAA=", b"\0\0"), ("AAB=", None), ("", None), (1, None), (b"AAA=", None), (None, None)):
         assert members.base64_bytes(value) == data
@@ -171,12 +249,25 @@ def test_members_are_named_in_a_request_and_not_in_an_answer() -> None:
     assert read.required("a", lower) == read.optional("a", lower) == "x"
     assert read.required("z", lambda value: members.whole(value, 1)) == 0
     assert read.optional("n", lower) is read.optional("away", lower) is None
-    assert rejected(lambda: read.optional("b", lower)) == rejected(lambda: read.required("b", lower)) == ("field_invalid", "b")
+    assert (
+        rejected(lambda: read.optional("b", lower))
+        == rejected(lambda: read.required("b", lower))
+        == ("field_invalid", "b")
+    )
     for name in ("n", "away"):
         assert rejected(lambda name=name: read.required(name, lower)) == ("field_invalid", name)  # type: ignore[misc]
     answer = Members.parse(b'{"b":"B"}', "answer_mismatch")
-    assert rejected(lambda: answer.required("b", lower)) == rejected(lambda: answer.required("c", lower)) == ("answer_mismatch", None)
-    for body, code in ((b"{", "json_invalid"), (b"[]", "field_invalid"), (b"null", "field_invalid"), (b"1e999", "json_invalid")):
+    assert (
+        rejected(lambda: answer.required("b", lower))
+        == rejected(lambda: answer.required("c", lower))
+        == ("answer_mismatch", None)
+    )
+    for body, code in (
+        (b"{", "json_invalid"),
+        (b"[]", "field_invalid"),
+        (b"null", "field_invalid"),
+        (b"1e999", "json_invalid"),
+    ):
         assert rejected(lambda body=body: Members.parse(body)) == (code, None)  # type: ignore[misc]
         assert rejected(lambda body=body: Members.parse(body, "answer_mismatch")) == ("answer_mismatch", None)  # type: ignore[misc]
     assert rejected(lambda: Members([])) == ("field_invalid", None)
@@ -188,7 +279,15 @@ def test_identifiers() -> None:
         (
             identifier.is_session_id,
             ["S-" + DIGITS, "A-" + DIGITS],
-            ["", "B-" + DIGITS, f"S-{DIGITS}0", f"xS-{DIGITS}", "S-" + DIGITS[1:], "S-" + DIGITS.upper(), f"S-{DIGITS}\n"],
+            [
+                "",
+                "B-" + DIGITS,
+                f"S-{DIGITS}0",
+                f"xS-{DIGITS}",
+                "S-" + DIGITS[1:],
+                "S-" + DIGITS.upper(),
+                f"S-{DIGITS}\n",
+            ],
         ),
         (
             identifier.is_client_id,
@@ -233,7 +332,10 @@ def test_stamps_and_windows() -> None:
     for stamp in (90, 100, 110):
         assert rejected(lambda stamp=stamp: identifier.check_window(stamp, 100, 10)) is None  # type: ignore[misc]
     for stamp in (89, 111, 0, 300):
-        assert rejected(lambda stamp=stamp: identifier.check_window(stamp, 100, 10)) == ("timestamp_outside_window", None)  # type: ignore[misc]
+        assert rejected(lambda stamp=stamp: identifier.check_window(stamp, 100, 10)) == (
+            "timestamp_outside_window",
+            None,
+        )  # type: ignore[misc]
     key = identifier.split_idempotency_key("1.a")
     assert (key.stamp, key.nonce, str(key)) == ("1", "a", "1.a")
     for text in ("", ".", "1", "1.", ".a", "1.a.", "1.a.b", "..", "1..a"):
@@ -241,7 +343,9 @@ def test_stamps_and_windows() -> None:
 
 
 def test_headers() -> None:
-    headers = Headers([("X-A", "1"), ("x-a", "2"), ("X-B", "\t ~"), ("X-Empty", ""), ("X-Bad", "a\nb"), ("X-High", "\x7f")])
+    headers = Headers(
+        [("X-A", "1"), ("x-a", "2"), ("X-B", "\t ~"), ("X-Empty", ""), ("X-Bad", "a\nb"), ("X-High", "\x7f")]
+    )
     assert "x-A" in headers and "X-C" not in headers
     assert headers.all("x-A") == ["1", "2"] and headers.all("X-C") == []
     assert (headers.first("x-A"), headers.first("X-Empty"), headers.first("X-C")) == ("1", "", None)
@@ -267,7 +371,10 @@ class TestInnerHeaders:
 
     def test_are_encoded_with_their_lengths(self) -> None:
         assert self.both([]).hex() == "0000"
-        assert self.both([(b"a", b"\t ~\x80\xff"), (b"b-", b"")]).hex() == "000d" + "0161" + "0005" + "09207e80ff" + "02622d" + "0000"
+        assert (
+            self.both([(b"a", b"\t ~\x80\xff"), (b"b-", b"")]).hex()
+            == "000e" + "0161" + "0005" + "09207e80ff" + "02622d" + "0000"
+        )
         assert len(self.both([(b"a", b"x" * 300)])) == 2 + 4 + 300
 
     def test_are_64_and_16_kib_at_most(self) -> None:
@@ -279,13 +386,33 @@ class TestInnerHeaders:
         assert rejected(lambda: inner.encode_inner([(b"a", b"x" * 0x10000)])) == ("inner_headers_invalid", "a")
         assert rejected(lambda: inner.encode_inner([(b"a", b"x" * 0xFFFF)])) == ("inner_headers_invalid", None)
         block = b"\x01a\0\0" * 65
-        assert rejected(lambda: inner.decode_inner(len(block).to_bytes(2, "big") + block)) == ("inner_headers_invalid", None)
+        assert rejected(lambda: inner.decode_inner(len(block).to_bytes(2, "big") + block)) == (
+            "inner_headers_invalid",
+            None,
+        )
         long = b"\x01a" + (16_381).to_bytes(2, "big") + b"x" * 16_381
-        assert rejected(lambda: inner.decode_inner(len(long).to_bytes(2, "big") + long)) == ("inner_headers_invalid", None)
+        assert rejected(lambda: inner.decode_inner(len(long).to_bytes(2, "big") + long)) == (
+            "inner_headers_invalid",
+            None,
+        )
 
     @pytest.mark.parametrize(
         "name",
-        [b"", b"A", b"a b", b"a\n", b"\x80", b"x" * 256, b"host", b"connection", b"proxy-a", b"proxy-", b"x-sealway-a", b"x-kid", b"te"],
+        [
+            b"",
+            b"A",
+            b"a b",
+            b"a\n",
+            b"\x80",
+            b"x" * 256,
+            b"host",
+            b"connection",
+            b"proxy-a",
+            b"proxy-",
+            b"x-sealway-a",
+            b"x-kid",
+            b"te",
+        ],
     )
     def test_have_no_name_of_the_hop_or_the_seal(self, name: bytes) -> None:
         assert not inner.may_be_inner(name)
@@ -293,7 +420,10 @@ class TestInnerHeaders:
         assert (code, field) == ("inner_headers_invalid", name.decode("ascii", "replace"))
         if len(name) < 256:
             block = bytes([len(name)]) + name + b"\0\0"
-            assert rejected(lambda: inner.decode_inner(len(block).to_bytes(2, "big") + block)) == ("inner_headers_invalid", None)
+            assert rejected(lambda: inner.decode_inner(len(block).to_bytes(2, "big") + block)) == (
+                "inner_headers_invalid",
+                None,
+            )
 
     @pytest.mark.parametrize("name", [b"a", b"!#$%&'*+.^_`|~-", b"x" * 255, b"proxyx", b"x-sealwayx", b"a-proxy-b"])
     def test_have_any_other_name(self, name: bytes) -> None:
@@ -304,11 +434,25 @@ class TestInnerHeaders:
     def test_have_no_control_characters(self, value: bytes) -> None:
         assert rejected(lambda: inner.encode_inner([(b"a", value)])) == ("inner_headers_invalid", "a")
         block = b"\x01a" + len(value).to_bytes(2, "big") + value
-        assert rejected(lambda: inner.decode_inner(len(block).to_bytes(2, "big") + block)) == ("inner_headers_invalid", None)
+        assert rejected(lambda: inner.decode_inner(len(block).to_bytes(2, "big") + block)) == (
+            "inner_headers_invalid",
+            None,
+        )
 
     @pytest.mark.parametrize(
         "block",
-        ["", "00", "0001", "000401610000".removesuffix("00"), "000101", "00020161", "0003016100", "0004026100", "000401610001", "0005016100016100"[:12]]
+        [
+            "",
+            "00",
+            "0001",
+            "000401610000".removesuffix("00"),
+            "000101",
+            "00020161",
+            "0003016100",
+            "0004026100",
+            "000401610001",
+            "0005016100016100"[:12],
+        ]
         + ["0004ff610000", "0008016100000161ffff", "400100", "ffff"],
     )
     def test_are_not_cut(self, block: str) -> None:
