@@ -109,7 +109,7 @@ def test_json_is_read(text: str, value: Any) -> None:
         '["' + r"\"[" * 200 + '"]',
         r'["\\",' + '"{",' * 200 + "1]",
         '"' + "[" * 200 + '"',
-        '["a\n'.replace("\n", "") + "[" * 200 + '"]',
+        '["a' + "[" * 200 + '"]',
     ],
 )
 def test_json_is_nested_127_levels_deep_at_most(text: str) -> None:
@@ -139,7 +139,7 @@ def test_json_is_nested_127_levels_deep_at_most(text: str) -> None:
 )
 def test_json_is_rejected(text: str) -> None:
     for is_server in (True, False):
-        assert rejected(lambda: parse_json(text.encode(), is_server)) == ("json_invalid", None)
+        assert rejected(lambda is_server=is_server: parse_json(text.encode(), is_server)) == ("json_invalid", None)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
