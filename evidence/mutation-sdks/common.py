@@ -78,13 +78,13 @@ def _matches(entry: dict[str, str], mutant: Mutant) -> bool:
     return (entry["file"], entry["source"]) == (mutant.file, mutant.source) and entry.get("change", mutant.change) == mutant.change
 
 
-def copy(sdk: str) -> pathlib.Path:
+def copy(sdk: str, *kept: str) -> pathlib.Path:
     """Makes a copy of an SDK's tracked files, at the same path below a root whose other entries are links, and returns its path."""
     tree = WORK / os.environ.get("MUTATION_TREE", sdk.rsplit("/", 1)[-1])
     target = tree / sdk
     # What the last run installed or built stays; sources do not.
     for entry in target.iterdir() if target.is_dir() else ():
-        if entry.name not in ("node_modules", ".venv"):
+        if entry.name not in ("node_modules", *kept):
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
     target.mkdir(parents=True, exist_ok=True)
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", sdk], cwd=ROOT, check=True, capture_output=True)
@@ -109,6 +109,12 @@ def report(language: str, name: str) -> pathlib.Path:
 def is_newer(report: pathlib.Path, sources: list[pathlib.Path]) -> bool:
     """Returns True if a report was made after the last change of its sources."""
     return report.exists() and all(report.stat().st_mtime > source.stat().st_mtime for source in sources)
+
+
+def gaps(language: str, files: list[str]) -> list[list[str]]:
+    """Returns the record's entry for files that were not mutated."""
+    why = "the run was ended before their turn"
+    return [[f"{language}: {', '.join(files)}", why, "the tests of the SDK, without mutants"]] if files else []
 
 
 def tool(name: str) -> str:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the mutation tests of the SDKs and writes their record.
 
-    run.py [--output FILE] [--keep] [LANGUAGE ...]
+    run.py [--output FILE] [--keep | --report] [LANGUAGE ...]
 
 Each language's tool works in a copy of the SDK in target/mutation-sdks, so that no mutant is ever in the working tree.
 scripts/setup-evidence.sh installs the tools. A survivor must be listed, with a reason, in LANGUAGE/survivors.toml: one that is
@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("languages", nargs="*", metavar="LANGUAGE", help=f"{', '.join(LANGUAGES)}; all if left out")
     parser.add_argument("--output", type=pathlib.Path, default=common.ROOT / "docs/assurance/results/mutation-sdks.json")
     parser.add_argument("--keep", action="store_true", help="keep results of earlier runs, of sources that have not changed; only tests were added since")
+    parser.add_argument("--report", action="store_true", help="run no tool: write the record of the results of earlier runs, and name the files that have none")
     arguments = parser.parse_args()
     languages = arguments.languages or LANGUAGES
     if unknown := [name for name in languages if name not in LANGUAGES]:
@@ -38,7 +39,7 @@ def main() -> int:
     for name in languages:
         print(f"mutation-sdks: {name}", flush=True)
         began = time.monotonic()
-        result = importlib.import_module(f"languages.{name}").run(arguments.keep)
+        result = importlib.import_module(f"languages.{name}").run(arguments.keep or arguments.report, not arguments.report)
         result.seconds = round(time.monotonic() - began)
         results.append(result)
 

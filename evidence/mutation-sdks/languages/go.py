@@ -52,7 +52,7 @@ def _unleash(tree: pathlib.Path, environment: dict[str, str], gremlins: str, fil
     subprocess.run(command, cwd=tree, env=environment, check=True)
 
 
-def run(keep: bool) -> common.Result:
+def run(keep: bool, start: bool) -> common.Result:
     tree = common.copy("sdk/go")
     temporary = tree.parent.parent / "tmp"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -68,9 +68,13 @@ def run(keep: bool) -> common.Result:
     }
     files = common.expand(tree, os.environ.get("MUTATION_FILES", "").split() or FILES)
     mutants, unviable = [], 0
+    gaps: list[str] = []
     for file in files:
         report = common.report("go", f"{file.replace('/', '-')}.json")
         if not (keep and common.is_newer(report, [common.ROOT / "sdk/go" / file])):
+            if not start:
+                gaps.append(file)
+                continue
             _unleash(tree, environment, gremlins, file, report)
         lines = (tree / file).read_text().splitlines()
         for entry in json.loads(report.read_text())["files"]:
@@ -82,4 +86,4 @@ def run(keep: bool) -> common.Result:
                 caught = CAUGHT[mutant["status"]]
                 mutants.append(common.Mutant(file, mutant["line"], mutant["column"], mutant["type"], source, caught))
     mutants.sort(key=lambda mutant: (files.index(mutant.file), mutant.line, mutant.column))
-    return common.Result("go", f"gremlins {VERSION}", "those of the mutant's package, vectors among them", files, mutants, unviable)
+    return common.Result("go", f"gremlins {VERSION}", "those of the mutant's package, vectors among them", [file for file in files if file not in gaps], mutants, unviable, missing=common.gaps("Go", gaps))

@@ -1,6 +1,7 @@
 """Java, by PIT."""
 
 import os
+import pathlib
 import subprocess
 import xml.etree.ElementTree
 
@@ -23,8 +24,7 @@ TESTS = ["dev.sealway.WireTest", "dev.sealway.FormsTest", "dev.sealway.exchange.
 CAUGHT = {"KILLED": True, "MEMORY_ERROR": True, "RUN_ERROR": True, "TIMED_OUT": None, "SURVIVED": False, "NO_COVERAGE": False}
 
 
-def run(keep: bool) -> common.Result:
-    tree = common.copy("sdk/java")
+def _measure(tree: pathlib.Path, reports: pathlib.Path) -> None:
     maven = ["./maven", "-B", "-q", "-ntp"]
     path = tree / "test-classpath"
     modules = ["-pl", "sealway-session"]
@@ -34,7 +34,6 @@ def run(keep: bool) -> common.Result:
         raise SystemExit("PIT is missing: run scripts/setup-evidence.sh")
     own = [str(tree / "sealway-session" / "target" / kind) for kind in ("classes", "test-classes")]
     home = subprocess.run(["sh", "-c", 'here=.; . ./jdk.sh; echo "$JAVA_HOME"'], cwd=tree, check=True, capture_output=True, text=True).stdout.strip()
-    reports = common.report("java", "pit")
     command = [
         f"{home}/bin/java",
         "-cp",
@@ -55,6 +54,14 @@ def run(keep: bool) -> common.Result:
     # The tests find the vectors and the registry from the module's folder.
     subprocess.run(command, cwd=tree / "sealway-session", env=os.environ | {"JAVA_HOME": home}, check=True)
 
+
+def run(keep: bool, start: bool) -> common.Result:
+    reports = common.report("java", "pit")
+    if not start and not (reports / "mutations.xml").exists():
+        return common.Result("java", "PIT", "none", [], [], missing=common.gaps("Java", CLASSES))
+    tree = common.copy("sdk/java")
+    if start:
+        _measure(tree, reports)
     files = [f"{SESSION}/{name.replace('.', '/')}.java" for name in CLASSES]
     mutants, unviable = [], 0
     for entry in xml.etree.ElementTree.parse(reports / "mutations.xml").getroot():

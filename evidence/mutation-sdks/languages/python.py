@@ -14,14 +14,18 @@ PLACE = common.HERE / "python"
 CAUGHT = {1: True, 3: True, 36: None, 24: None, 152: None, 255: None, -24: None, 0: False, 5: False, 33: False}
 
 
-def run(keep: bool) -> common.Result:
-    tree = common.copy("sdk/python")
-    shutil.rmtree(tree / "mutants", ignore_errors=True)
+def run(keep: bool, start: bool) -> common.Result:
+    if not start and not any((common.WORK / "python/sdk/python/mutants").rglob("*.meta")):
+        return common.Result("python", "mutmut", "none", [], [], missing=common.gaps("Python", ["all"]))
+    tree = common.copy("sdk/python", "mutants")
+    if start:
+        shutil.rmtree(tree / "mutants", ignore_errors=True)
     settings = (PLACE / "mutmut.toml").read_text()
     with (tree / "pyproject.toml").open("a") as file:
         file.write(settings)
     mutmut = common.tool("mutmut")
-    subprocess.run([mutmut, "run", "--max-children", "2"], cwd=tree, check=True)
+    if start:
+        subprocess.run([mutmut, "run", "--max-children", "2"], cwd=tree, check=True)
 
     files = tomllib.loads(settings)["tool"]["mutmut"]["only_mutate"]
     mutants = []

@@ -33,7 +33,7 @@ UNVIABLE = {"CompileError", "RuntimeError"}
 Entry = dict[str, Any]
 
 
-def run(keep: bool) -> common.Result:
+def run(keep: bool, start: bool) -> common.Result:
     tree = common.copy("sdk/typescript")
     for name in ("package.json", "stryker.config.json", "runner.js", "vitest.js", "messages.js"):
         shutil.copy2(PLACE / name, tree / name)
@@ -49,7 +49,7 @@ def run(keep: bool) -> common.Result:
     files = common.expand(tree, os.environ.get("MUTATION_FILES", "").split() or FILES)
     known = _kept(tree, files) if keep else {}
     wanted = [place for file in files for place in (_survivors(file, known[file]) if file in known else [file])]
-    if wanted:
+    if wanted and start:
         subprocess.run(["node_modules/.bin/stryker", "run", "--mutate", ",".join(wanted)], cwd=tree, check=True)
         report = json.loads((tree / "mutation.json").read_text())
         (common.report("typescript", f"{time.time_ns()}.json")).write_text(json.dumps(report))
@@ -57,6 +57,8 @@ def run(keep: bool) -> common.Result:
             known.setdefault(file, {}).update(_by_place(entry))
 
     mutants, unviable = [], 0
+    gaps = [file for file in files if file not in known]
+    files = [file for file in files if file in known]
     for file in files:
         lines = (tree / file).read_text().splitlines()
         for mutant in known.get(file, {}).values():
@@ -69,7 +71,7 @@ def run(keep: bool) -> common.Result:
                 mutants.append(common.Mutant(file, at["line"], at["column"], change, source, CAUGHT[mutant["status"]]))
     version = json.loads((PLACE / "package.json").read_text())["dependencies"]["@stryker-mutator/core"]
     tests = "vectors of session, session3 and one-shot with the provider of Node, and unit tests without a server"
-    return common.Result("typescript", f"Stryker {version}", tests, files, mutants, unviable)
+    return common.Result("typescript", f"Stryker {version}", tests, files, mutants, unviable, missing=common.gaps("TypeScript", gaps))
 
 
 def _kept(tree: pathlib.Path, files: list[str]) -> dict[str, dict[str, Entry]]:
