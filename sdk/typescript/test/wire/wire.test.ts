@@ -57,6 +57,10 @@ describe("base64", () => {
     "AA!A",
     "AAé=",
     "!AAAAAAA",
+    "    AAAA",
+    "AAAA    ",
+    "AA  AA  ",
+    "\n\n\n\nAAAA",
   ])("does not have the spelling %s", (text) => {
     expect(fromBase64(text)).toBeUndefined();
   });
@@ -81,6 +85,9 @@ describe("JSON", () => {
     `[${"{},".repeat(200)}1]`,
     `["${'\\"['.repeat(200)}"]`,
     `["\\\\",${'"{",'.repeat(200)}1]`,
+    `"${"[".repeat(200)}"`,
+    `["a\\\\\\"${"[".repeat(200)}"]`,
+    `["","","${"{".repeat(200)}",""]`,
   ])("is nested 127 levels deep at most", (text) => {
     expect(rejected(() => json(text))).toBe("accepted");
   });
