@@ -136,7 +136,7 @@ def expand(folder: pathlib.Path, patterns: list[str]) -> list[str]:
     return files
 
 
-def record(results: list[Result], seconds: int) -> dict[str, object]:
+def record(results: list[Result], seconds: int, is_report: bool) -> dict[str, object]:
     """Returns the record in the form of crates/xtask/src/evidence/record.rs."""
     figures, rows, survivors, missing, tests = [], [], [], [], []
     for result in results:
@@ -152,6 +152,9 @@ def record(results: list[Result], seconds: int) -> dict[str, object]:
         for mutant, reason in result.survivors():
             survivors.append([result.language, f"{mutant.file}:{mutant.line}", mutant.change, reason or "none yet: the run failed"])
         missing += result.missing
+    if is_report:
+        why = "the record is of the results that earlier runs left, of sources that have not changed; tests may have been added since"
+        missing.append(["A run of all languages at once", why, "each file's last result; `run.py --keep` runs survivors and missing files again"])
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -44,7 +44,7 @@ def main() -> int:
         results.append(result)
 
     problems = [problem for result in results for problem in result.unexplained()]
-    record = common.record(results, round(time.monotonic() - start))
+    record = common.record(results, round(time.monotonic() - start), arguments.report)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     for name, value in record["figures"]:

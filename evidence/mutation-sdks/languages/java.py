@@ -58,7 +58,7 @@ def _measure(tree: pathlib.Path, reports: pathlib.Path) -> None:
 def run(keep: bool, start: bool) -> common.Result:
     reports = common.report("java", "pit")
     if not start and not (reports / "mutations.xml").exists():
-        return common.Result("java", "PIT", "none", [], [], missing=common.gaps("Java", CLASSES))
+        return common.Result("java", "PIT 1.30.2", "none", [], [], missing=common.gaps("Java", CLASSES))
     tree = common.copy("sdk/java")
     if start:
         _measure(tree, reports)
