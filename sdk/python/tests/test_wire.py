@@ -248,6 +248,8 @@ def test_whole_numbers_are_exact_beyond_a_double() -> None:
 
 
 def test_values_of_members() -> None:
+    value: Any
+    data: Any
     assert members.text("a", str.islower) == "a"
     assert members.text("A", str.islower) is members.text(1, lambda _: True) is None
     for value, read in (
@@ -359,10 +361,8 @@ def test_stamps_and_windows() -> None:
     for stamp in (90, 100, 110):
         assert rejected(lambda stamp=stamp: identifier.check_window(stamp, 100, 10)) is None  # type: ignore[misc]
     for stamp in (89, 111, 0, 300):
-        assert rejected(lambda stamp=stamp: identifier.check_window(stamp, 100, 10)) == (
-            "timestamp_outside_window",
-            None,
-        )  # type: ignore[misc]
+        outcome = rejected(lambda stamp=stamp: identifier.check_window(stamp, 100, 10))  # type: ignore[misc]
+        assert outcome == ("timestamp_outside_window", None)
     key = identifier.split_idempotency_key("1.a")
     assert (key.stamp, key.nonce, str(key)) == ("1", "a", "1.a")
     for text in ("", ".", "1", "1.", ".a", "1.a.", "1.a.b", "..", "1..a"):
