@@ -34,7 +34,7 @@ struct Area {
 
 impl Area {
     fn has(&self, file: &str) -> bool {
-        self.files.iter().any(|prefix| file.starts_with(prefix))
+        !is_test(file) && self.files.iter().any(|prefix| file.starts_with(prefix))
     }
 }
 
@@ -45,12 +45,7 @@ const AREAS: &[Area] = &[
         files: &["crates/proto/src/session/", "crates/proto/src/wire/", "crates/proto/src/exchange/"],
         goal: 95,
     },
-    Area {
-        name: "shared store's format",
-        package: "sealway-proto",
-        files: &["crates/proto/src/store/"],
-        goal: 95,
-    },
+    Area { name: "shared store's format", package: "sealway-proto", files: &["crates/proto/src/store/"], goal: 95 },
     Area { name: "routes", package: "sealway-proto", files: &["crates/proto/src/routes/"], goal: 90 },
     Area { name: "relay's tokens", package: "sealway-proto", files: &["crates/proto/src/relay/"], goal: 90 },
     Area {
@@ -128,7 +123,11 @@ pub(super) fn run() -> anyhow::Result<Record> {
         let of_package: Vec<&Area> = chosen.iter().copied().filter(|area| area.package == package.name).collect();
         if !of_package.is_empty() {
             let found = run_package(package, &of_package, sample)?;
-            if sample.is_some() { sampled.extend(found) } else { areas.extend(found) }
+            if sample.is_some() {
+                sampled.extend(found)
+            } else {
+                areas.extend(found)
+            }
             state::write(&areas)?;
         }
     }
@@ -150,11 +149,7 @@ fn chosen(names: Option<&str>) -> anyhow::Result<Vec<&'static Area>> {
 }
 
 /// Runs the mutants of a package's areas.
-fn run_package(
-    package: &Package,
-    areas: &[&Area],
-    sample: Option<usize>,
-) -> anyhow::Result<BTreeMap<String, AreaRun>> {
+fn run_package(package: &Package, areas: &[&Area], sample: Option<usize>) -> anyhow::Result<BTreeMap<String, AreaRun>> {
     let listed = mutant::list(package.name)?;
     let area_of = |mutant: &Mutant| areas.iter().find(|area| area.has(&mutant.file)).map(|area| area.name);
     let mutants: Vec<&Mutant> = listed.iter().filter(|mutant| area_of(mutant).is_some()).collect();
@@ -218,7 +213,12 @@ fn check_sample(areas: &BTreeMap<String, AreaRun>, reasons: &BTreeMap<String, St
         unknown.extend(missed.map(|(key, _)| key.as_str()).filter(|key| !reasons.contains_key(*key)));
         record.figure(name, format!("{} of {} caught", area.viable() - area.count(Outcome::Missed), area.viable()));
     }
-    ensure!(unknown.is_empty(), "no test catches these, and {} does not name them:\n{}", state::SURVIVORS, unknown.join("\n"));
+    ensure!(
+        unknown.is_empty(),
+        "no test catches these, and {} does not name them:\n{}",
+        state::SURVIVORS,
+        unknown.join("\n")
+    );
     Ok(record)
 }
 
@@ -247,13 +247,27 @@ fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
             record.missing(&what, &format!("{share} are caught"), "the survivors below name the tests to write");
         }
         for (key, _) in run.mutants.iter().filter(|(_, outcome)| **outcome == Outcome::Missed) {
-            survivors.push(vec![area.name.to_owned(), format!("`{key}`"), reasons.get(key).cloned().unwrap_or_default()]);
+            survivors.push(vec![
+                area.name.to_owned(),
+                format!("`{key}`"),
+                reasons.get(key).cloned().unwrap_or_default(),
+            ]);
         }
     }
     record.figure("list of mutants", mutant::version()?);
     let columns = [
-        "area", "files", "mutants", "caught", "timeout", "missed", "unviable", "not run", "caught of viable", "goal",
-        "tests", "commit",
+        "area",
+        "files",
+        "mutants",
+        "caught",
+        "timeout",
+        "missed",
+        "unviable",
+        "not run",
+        "caught of viable",
+        "goal",
+        "tests",
+        "commit",
     ];
     record.table("Areas", &columns, rows);
     record.table("Files that did not run", &["package", "files"], unlisted()?);
@@ -261,20 +275,31 @@ fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
     Ok(record)
 }
 
-/// Lists the files of each package that no area holds.
+/// Lists the files of each package that no area has: a folder as a whole if no file of it ran.
 fn unlisted() -> anyhow::Result<Vec<Vec<String>>> {
+    let tracked = shell::tracked_files()?;
     let mut rows = Vec::new();
     for package in PACKAGES {
-        let folder = format!("crates/{}/src/", package.name.trim_start_matches("sealway-"));
+        let source = format!("crates/{}/src/", package.name.trim_start_matches("sealway-"));
+        let files = tracked.iter().filter(|path| path.starts_with(&source) && path.ends_with(".rs"));
+        let files: Vec<&String> = files.filter(|path| !is_test(path)).collect();
         let is_run = |path: &str| AREAS.iter().any(|area| area.has(path));
-        let files: BTreeSet<String> = shell::tracked_files()?
-            .into_iter()
-            .filter(|path| path.ends_with(".rs") && !path.contains("/tests") && !is_run(path))
-            .filter_map(|path| Some(path.strip_prefix(&folder)?.split('/').next()?.to_owned()))
-            .collect();
-        rows.push(vec![package.name.to_owned(), files.into_iter().collect::<Vec<_>>().join(", ")]);
+        let name_of = |path: &str| {
+            let folders =
+                path.match_indices('/').map(|(at, _)| &path[..=at]).filter(|folder| folder.len() > source.len());
+            let idle = |folder: &&str| !files.iter().any(|file| file.starts_with(*folder) && is_run(file));
+            let name = folders.into_iter().find(idle).unwrap_or(path);
+            name.trim_start_matches(&source).to_owned()
+        };
+        let names: BTreeSet<String> = files.iter().filter(|path| !is_run(path)).map(|path| name_of(path)).collect();
+        rows.push(vec![package.name.to_owned(), names.into_iter().collect::<Vec<_>>().join(", ")]);
     }
     Ok(rows)
+}
+
+/// Tests if a file has tests alone.
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
 fn percent(permille: usize) -> String {
@@ -337,6 +362,9 @@ mod tests {
         assert_eq!(problems(&areas, &reason("a"), &before(500)), [""; 0]);
         assert_eq!(problems(&areas, &reason("a"), &before(501)), ["routes: 50.0 % are caught, 50.1 % before"]);
         let both = problems(&areas, &reason("b"), &before(0));
-        assert!(both.len() == 2 && both[0].ends_with("no reason: a") && both[1].ends_with("no survivor: b"), "{both:?}");
+        assert!(
+            both.len() == 2 && both[0].ends_with("no reason: a") && both[1].ends_with("no survivor: b"),
+            "{both:?}"
+        );
     }
 }

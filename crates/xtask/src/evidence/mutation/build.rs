@@ -52,8 +52,7 @@ pub(super) fn build(package: &str, targets: &[&str], mutants: &[&Mutant]) -> any
     let root = format!("{package_folder}/src/lib.rs");
     files.entry(&root).or_default();
     let tree = copy_workspace(&files)?;
-    let mut built =
-        Build { binaries: Vec::new(), unviable: BTreeSet::new(), left_out: BTreeSet::new() };
+    let mut built = Build { binaries: Vec::new(), unviable: BTreeSet::new(), left_out: BTreeSet::new() };
     let mut schemata: BTreeMap<&str, Schemata> = BTreeMap::new();
     for round in 0..ROUNDS_MAX {
         for (&file, mutants) in &files {
@@ -69,16 +68,9 @@ pub(super) fn build(package: &str, targets: &[&str], mutants: &[&Mutant]) -> any
             write_if_changed(&tree.join(file), format!("{}{module}", made.text).as_bytes())?;
             schemata.insert(file, made);
         }
-        // The library alone shows most errors, in a fraction of the time.
-        let is_checked = cargo(&tree, &["check", "--package", package, "--lib"], &schemata)?;
-        let outcome = match is_checked {
-            Compiled::Errors(numbers) => Compiled::Errors(numbers),
-            Compiled::Binaries(_) => {
-                let mut arguments = vec!["test", "--no-run", "--package", package];
-                arguments.extend(targets);
-                cargo(&tree, &arguments, &schemata)?
-            }
-        };
+        let mut arguments = vec!["test", "--no-run", "--package", package];
+        arguments.extend(targets);
+        let outcome = cargo(&tree, &arguments, &schemata)?;
         match outcome {
             Compiled::Errors(numbers) => {
                 println!("mutation: {package}: round {round}: {} mutants do not compile", numbers.len());

@@ -83,3 +83,29 @@ fn parse(list: &str) -> anyhow::Result<Vec<Mutant>> {
     }
     Ok(mutants)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_no_line_and_tells_equal_changes_apart() {
+        let listed = |line: u32| {
+            format!(
+                r#"{{"name": "src/a.rs:{line}:5: replace == with != in f", "file": "src/a.rs", "genre": "BinaryOperator",
+                "replacement": "!=", "span": {{"start": {{"line": {line}, "column": 5}}}}}}"#
+            )
+        };
+        let mutants = parse(&format!("[{}, {}]", listed(3), listed(9))).unwrap();
+        assert_eq!(mutants[0].key, "src/a.rs: replace == with != in f");
+        assert_eq!(mutants[1].key, "src/a.rs: replace == with != in f #2");
+        assert_eq!((mutants[1].number, mutants[1].start), (2, (9, 5)));
+    }
+
+    #[test]
+    fn an_unknown_kind_of_change_is_an_error() {
+        let listed = r#"[{"name": "a:1:1: x", "file": "a", "genre": "New", "replacement": "",
+            "span": {"start": {"line": 1, "column": 1}}}]"#;
+        assert!(parse(listed).unwrap_err().to_string().contains("New"));
+    }
+}

@@ -313,3 +313,75 @@ impl<'ast> Visit<'ast> for Finder {
         visit::visit_expr_struct(self, expression);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutant(number: u32, genre: Genre, start: (usize, usize), replacement: &str) -> Mutant {
+        let (key, file, replacement) = (number.to_string(), "src/lib.rs".to_owned(), replacement.to_owned());
+        Mutant { number, key, file, start, replacement, genre }
+    }
+
+    /// Builds the mutants in; the switch is `S` in the text.
+    fn built(source: &str, mutants: &[Mutant]) -> (String, Schemata) {
+        let numbered: Vec<(u32, &Mutant)> = mutants.iter().map(|mutant| (mutant.number, mutant)).collect();
+        let schemata = Schemata::new(source, &numbered).unwrap();
+        syn::parse_file(&schemata.text).unwrap();
+        (schemata.text.replace(SWITCH, "S"), schemata)
+    }
+
+    #[test]
+    fn each_mutant_stands_behind_its_switch_and_the_original_behind_all() {
+        let source = "fn f(a: u8, b: u8) -> bool { a + b == 3 }";
+        let mutants = [
+            mutant(1, Genre::FnValue, (1, 30), "true"),
+            mutant(2, Genre::BinaryOperator, (1, 36), "!="),
+            mutant(3, Genre::BinaryOperator, (1, 32), "-"),
+        ];
+        let body = "if S(1) { return true; } (if S(2) { (a + b != 3) } else { ((if S(3) { (a - b) } else { (a + b) }) == 3) })";
+        assert_eq!(built(source, &mutants).0, format!("fn f(a: u8, b: u8) -> bool {{ {body} }}"));
+    }
+
+    #[test]
+    fn arms_guards_fields_and_negations_have_switches() {
+        let arms = "fn f() { match x { A => 1, B if y => 2, _ => 3 } }";
+        let mutants = [
+            mutant(1, Genre::MatchArm, (1, 20), ""),
+            mutant(2, Genre::MatchArmGuard, (1, 33), "true"),
+            mutant(3, Genre::MatchArmGuard, (1, 33), "false"),
+        ];
+        let guard = "(if S(2) { (true) } else if S(3) { (false) } else { (y) })";
+        let expected = format!("fn f() {{ match x {{ A if !S(1) => 1, B if {guard} => 2, _ => 3 }} }}");
+        assert_eq!(built(arms, &mutants).0, expected);
+        let field = built("fn f() { T { a: 1, ..t } }", &[mutant(1, Genre::StructField, (1, 14), "")]).0;
+        assert_eq!(field, "fn f() { (if S(1) { (T {  ..t }) } else { (T { a: 1, ..t }) }) }");
+        let negation = built("fn f() { !x }", &[mutant(1, Genre::UnaryOperator, (1, 10), "")]).0;
+        assert_eq!(negation, "fn f() { (if S(1) { (x) } else { (!x) }) }");
+    }
+
+    #[test]
+    fn constants_and_conditions_with_let_are_left_out() {
+        for (source, start) in [
+            ("const A: u8 = 1 + 2;", (1, 17)),
+            ("const fn f() -> u8 { 1 + 2 }", (1, 24)),
+            ("fn f() { [0; 1 + 2] }", (1, 16)),
+            ("fn f() { if let A = a && b { } }", (1, 23)),
+        ] {
+            let (text, schemata) = built(source, &[mutant(7, Genre::BinaryOperator, start, "-")]);
+            assert_eq!((text.as_str(), schemata.left_out), (source, vec![7]));
+        }
+    }
+
+    #[test]
+    fn an_error_is_of_the_smallest_mutant_around_it() {
+        let source = "fn f() { a + b == c }";
+        let mutants = [mutant(1, Genre::BinaryOperator, (1, 16), "!="), mutant(2, Genre::BinaryOperator, (1, 12), "-")];
+        let schemata = built(source, &mutants).1;
+        let at = |part: &str| {
+            let start = schemata.text.find(part).unwrap();
+            schemata.at(&(start..start + part.len())).to_vec()
+        };
+        assert_eq!((at("b != c"), at("a - b"), at("== c"), at("fn")), (vec![1], vec![2], vec![1], vec![]));
+    }
+}
