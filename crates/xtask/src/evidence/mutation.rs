@@ -1,7 +1,8 @@
 //! Mutation tests: cargo-mutants lists the changes, all of a package are built at once, and each runs against the tests that
 //! reach it. Options by environment:
 //!
-//! * `SEALWAY_MUTANTS_AREAS`: names of areas to run, separated by spaces; the others keep what their last run found.
+//! * `SEALWAY_MUTANTS_AREAS`: names of areas to run, separated by commas; the others keep what their last run found. An empty text
+//!   runs none, and reports what earlier runs found.
 //! * `SEALWAY_MUTANTS_SAMPLE`: so many mutants of each area, others each day. A sample checks, and writes no record.
 //! * `SEALWAY_MUTANTS_JOBS`: number of tests at once.
 
@@ -145,7 +146,7 @@ fn chosen(names: Option<&str>) -> anyhow::Result<Vec<&'static Area>> {
         let found = AREAS.iter().find(|area| area.name == name.trim());
         found.with_context(|| format!("there is no area {name}; there are: {}", all.join(", ")))
     };
-    names.split(',').map(by_name).collect()
+    names.split(',').filter(|name| !name.trim().is_empty()).map(by_name).collect()
 }
 
 /// Runs the mutants of a package's areas.
@@ -288,7 +289,7 @@ fn unlisted() -> anyhow::Result<Vec<Vec<String>>> {
             let folders =
                 path.match_indices('/').map(|(at, _)| &path[..=at]).filter(|folder| folder.len() > source.len());
             let idle = |folder: &&str| !files.iter().any(|file| file.starts_with(*folder) && is_run(file));
-            let name = folders.into_iter().find(idle).unwrap_or(path);
+            let name = folders.find(idle).unwrap_or(path);
             name.trim_start_matches(&source).to_owned()
         };
         let names: BTreeSet<String> = files.iter().filter(|path| !is_run(path)).map(|path| name_of(path)).collect();
