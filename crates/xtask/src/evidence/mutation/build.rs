@@ -72,11 +72,11 @@ pub(super) fn build(package: &str, targets: &[&str], mutants: &[&Mutant]) -> any
         arguments.extend(targets);
         let outcome = cargo(&tree, &arguments, &schemata)?;
         match outcome {
-            Compiled::Errors(numbers) => {
+            Compilation::Errors(numbers) => {
                 println!("mutation: {package}: round {round}: {} mutants do not compile", numbers.len());
                 built.unviable.extend(numbers);
             }
-            Compiled::Binaries(found) => {
+            Compilation::Binaries(found) => {
                 built.binaries = found;
                 return Ok(built);
             }
@@ -119,13 +119,13 @@ fn write_if_changed(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, content).with_context(|| path.display().to_string())
 }
 
-enum Compiled {
+enum Compilation {
     Errors(BTreeSet<u32>),
     Binaries(Vec<Binary>),
 }
 
 /// Runs cargo in the copy and reads its messages.
-fn cargo(tree: &Path, arguments: &[&str], schemata: &BTreeMap<&str, Schemata>) -> anyhow::Result<Compiled> {
+fn cargo(tree: &Path, arguments: &[&str], schemata: &BTreeMap<&str, Schemata>) -> anyhow::Result<Compilation> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).args(["--locked", "--quiet", "--message-format=json"]).current_dir(tree);
     command.env("CARGO_TARGET_DIR", shell::target_dir()).env("CARGO_INCREMENTAL", "1").stderr(Stdio::inherit());
@@ -148,10 +148,10 @@ fn cargo(tree: &Path, arguments: &[&str], schemata: &BTreeMap<&str, Schemata>) -
         numbers.extend(found);
     }
     if output.status.success() {
-        return Ok(Compiled::Binaries(binaries));
+        return Ok(Compilation::Binaries(binaries));
     }
     ensure!(!numbers.is_empty(), "no mutant is to blame:\n{}", unexplained.unwrap_or_default());
-    Ok(Compiled::Errors(numbers))
+    Ok(Compilation::Errors(numbers))
 }
 
 /// An error with a place; the last line of each failed build ("aborting due to …") has none.

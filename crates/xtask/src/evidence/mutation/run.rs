@@ -21,7 +21,7 @@ const TIMEOUT_FACTOR: u32 = 5;
 /// Address space of a test in KiB: a mutant may allocate without end.
 const MEMORY_MAX_KIB: u32 = 6_000_000;
 
-/// What a mutant came to.
+/// The result of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// A test failed.

@@ -1,4 +1,4 @@
-//! What earlier runs found, so that areas can run one at a time, and the reasons of survivors.
+//! Results of earlier runs, so that areas can run one at a time, and the reasons of survivors.
 
 use std::collections::BTreeMap;
 
