@@ -25,7 +25,7 @@ pub(super) struct Build {
     pub(super) left_out: BTreeSet<u32>,
 }
 
-/// A test program.
+/// A program of tests, and the folder in which they run.
 #[derive(Clone)]
 pub(super) struct Binary {
     pub(super) path: PathBuf,

@@ -24,7 +24,7 @@ const MEMORY_MAX_KIB: u32 = 6_000_000;
 /// The result of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A test failed.
+    /// A test failed with the mutant on.
     Caught,
     /// A test did not end in its time.
     Timeout,
