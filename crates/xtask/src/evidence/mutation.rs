@@ -228,7 +228,10 @@ fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
     let reasons = state::reasons()?;
     let problems = problems(areas, &reasons, &committed());
     if !problems.is_empty() {
-        bail!("{} problems:\n{}", problems.len(), problems.join("\n"));
+        let list = build::folder().join("survivors.toml");
+        std::fs::write(&list, unexplained(areas, &reasons)).with_context(|| list.display().to_string())?;
+        let [count, list] = [problems.len().to_string(), list.display().to_string()];
+        bail!("{count} problems; {list} has the survivors without a reason:\n{}", problems.join("\n"));
     }
     let mut record = Record::default();
     let [mut rows, mut survivors] = [Vec::new(), Vec::new()];
@@ -274,6 +277,18 @@ fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
     record.table("Files that did not run", &["package", "files"], unlisted()?);
     record.table("Survivors", &["area", "mutant", "reason"], survivors);
     Ok(record)
+}
+
+/// Formats the survivors without a reason as a group of survivors.toml, whose reason is to be written.
+fn unexplained(areas: &BTreeMap<String, AreaRun>, reasons: &BTreeMap<String, String>) -> String {
+    let mut text = "[[survivors]]\nreason = \"\"\nmutants = [\n".to_owned();
+    for (key, outcome) in areas.values().flat_map(|run| &run.mutants) {
+        if *outcome == Outcome::Missed && !reasons.contains_key(key) {
+            text.push_str(&format!("    {},\n", toml::Value::from(key.as_str())));
+        }
+    }
+    text.push_str("]\n");
+    text
 }
 
 /// Lists the files of each package that no area has: a folder as a whole if no file of it ran.
@@ -367,5 +382,17 @@ mod tests {
             both.len() == 2 && both[0].ends_with("no reason: a") && both[1].ends_with("no survivor: b"),
             "{both:?}"
         );
+    }
+
+    #[test]
+    fn the_list_of_survivors_lacks_only_its_reason() {
+        let key = r#"a.rs: replace f -> &str with "x\y""#.to_owned();
+        let mutants = [(key.clone(), Outcome::Missed), ("b".to_owned(), Outcome::Missed)];
+        let areas = BTreeMap::from([("routes".to_owned(), AreaRun { mutants: mutants.into(), ..AreaRun::default() })]);
+        let known = BTreeMap::from([("b".to_owned(), "equivalent".to_owned())]);
+        let list = unexplained(&areas, &known);
+        assert!(state::parse_reasons(&list).is_err());
+        let written = state::parse_reasons(&list.replace("\"\"\n", "\"no test yet\"\n")).unwrap();
+        assert_eq!(written, BTreeMap::from([(key, "no test yet".to_owned())]));
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn reasons() -> anyhow::Result<BTreeMap<String, String>> {
     parse_reasons(&text).context(SURVIVORS)
 }
 
-fn parse_reasons(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
+pub(super) fn parse_reasons(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let table: toml::Table = text.parse()?;
     let mut reasons = BTreeMap::new();
     let groups = table.get("survivors").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
