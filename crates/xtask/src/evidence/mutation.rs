@@ -301,7 +301,7 @@ fn unlisted() -> anyhow::Result<Vec<Vec<String>>> {
         let files: Vec<&String> = files.filter(|path| !is_test(path)).collect();
         let is_run = |path: &str| AREAS.iter().any(|area| area.has(path));
         let name_of = |path: &str| {
-            let folders =
+            let mut folders =
                 path.match_indices('/').map(|(at, _)| &path[..=at]).filter(|folder| folder.len() > source.len());
             let idle = |folder: &&str| !files.iter().any(|file| file.starts_with(*folder) && is_run(file));
             let name = folders.find(idle).unwrap_or(path);
