@@ -170,4 +170,34 @@ mod tests {
         assert_ne!(claims("a", "b"), claims("ab", ""));
         assert_eq!(claims("a", "b"), claims("a", "b"));
     }
+
+    #[test]
+    fn a_sweep_returns_the_memory_of_tokens_that_expired_and_only_when_most_are_gone() {
+        /// Fills one shard, lets all but `kept` tokens expire, and returns the capacity before and after.
+        fn swept(kept: impl Fn(usize) -> usize) -> [usize; 3] {
+            let replays = Replays::new(10_000);
+            let capacity = || replays.shards[0].lock().capacity();
+            let token = |number: usize| {
+                let mut key = [0; 16];
+                key[8..].copy_from_slice(&(number as u64).to_be_bytes());
+                TokenKey(key)
+            };
+            for number in 0..2_000 {
+                assert_eq!(replays.burn(token(number), 100, 90), TokenUse::Fresh);
+            }
+            let before = capacity();
+            let kept = kept(before);
+            for number in 2_000..2_000 + kept {
+                assert_eq!(replays.burn(token(number), 1_000, 90), TokenUse::Fresh);
+            }
+            assert_eq!(capacity(), before, "the test needs one capacity");
+            replays.sweep(131);
+            assert_eq!(replays.len(), kept);
+            [kept, before, capacity()]
+        }
+        let [kept, before, after] = swept(|_| 100);
+        assert!(before > 1_024 && after < 1_024 && after >= 2 * kept, "{before} {after}");
+        let [_, before, after] = swept(|capacity| capacity / 4);
+        assert_eq!(after, before);
+    }
 }

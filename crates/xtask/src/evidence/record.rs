@@ -21,6 +21,8 @@ pub(super) struct Record {
     pub(super) tables: Vec<Table>,
     /// What could not be done: what, why, and what was done in its place.
     pub(super) missing: Vec<[String; 3]>,
+    /// A run over a sample checks, and is not written.
+    pub(super) is_sample: bool,
 }
 
 /// A table of a kind's page.
@@ -96,6 +98,7 @@ impl Record {
             figures: fixed(array(&value, "figures")?)?,
             tables,
             missing: fixed(array(&value, "missing")?)?,
+            is_sample: false,
         })
     }
 }
