@@ -34,6 +34,7 @@ mod steps;
 mod test;
 mod tidy;
 mod vectors;
+mod vet;
 mod workflows;
 
 use std::process::ExitCode;
