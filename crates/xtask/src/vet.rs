@@ -102,12 +102,14 @@ impl Reviews {
         for (name, version) in self.exempted() {
             by_name.entry(name).or_default().push(version);
         }
-        for (name, versions) in by_name {
+        for (name, mut versions) in by_name {
+            // In the order of cargo-vet, by number.
+            versions.sort_by_key(|version| {
+                version.split(['.', '+', '-']).map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>()
+            });
             for version in versions {
-                let _ = write!(
-                    text,
-                    "\n[[exemptions.{name}]]\nversion = \"{version}\"\ncriteria = \"safe-to-deploy\"\n"
-                );
+                let _ =
+                    write!(text, "\n[[exemptions.{name}]]\nversion = \"{version}\"\ncriteria = \"safe-to-deploy\"\n");
             }
         }
         text
@@ -133,7 +135,12 @@ pub(crate) fn check() -> anyhow::Result<()> {
         there == reviews.config(),
         "{CONFIG} differs from Cargo.lock and {AUDITS}: look at what is new, and run `cargo xtask codegen`"
     );
-    println!("vet: {} crates, {} reviewed, {} exempted", reviews.others.len(), reviews.audited.len(), reviews.exempted().len());
+    println!(
+        "vet: {} crates, {} reviewed, {} exempted",
+        reviews.others.len(),
+        reviews.audited.len(),
+        reviews.exempted().len()
+    );
     Ok(())
 }
 
