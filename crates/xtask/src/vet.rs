@@ -13,15 +13,15 @@ const CONFIG: &str = "supply-chain/config.toml";
 const AUDITS: &str = "supply-chain/audits.toml";
 const SECRETS: &str = "supply-chain/secrets.toml";
 
-/// A crate and its version.
+/// Name and version of a locked crate.
 pub(crate) type Package = (String, String);
 
-/// The locked crates and their reviews.
+/// Locked crates of others, and which of them were reviewed.
 #[derive(Debug, Default)]
 pub(crate) struct Reviews {
-    /// Crates of the workspace.
+    /// Names of the crates of this workspace.
     pub(crate) own: BTreeSet<String>,
-    /// Crates of others.
+    /// Locked crates that come from a registry.
     pub(crate) others: BTreeSet<Package>,
     pub(crate) audited: BTreeSet<Package>,
     /// Names of crates that touch secrets.
@@ -71,7 +71,7 @@ impl Reviews {
         Ok(reviews)
     }
 
-    /// Returns what contradicts the lock file.
+    /// Returns a text for each contradiction of the lock file.
     fn problems(&self) -> Vec<String> {
         let audits = self.audited.difference(&self.others).map(|(name, version)| {
             format!("{AUDITS}: {name} {version} is not locked: review the locked version, or remove the review")
@@ -91,7 +91,7 @@ impl Reviews {
         self.others.iter().filter(|(name, _)| self.secrets.contains(name)).collect()
     }
 
-    /// Formats config.toml.
+    /// Formats config.toml in the order of cargo-vet.
     fn config(&self) -> String {
         let mut text = String::from("\n# cargo-vet config file\n\n[cargo-vet]\nversion = \"0.10\"\n");
         // Writing to a String cannot fail.

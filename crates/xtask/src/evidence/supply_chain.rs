@@ -34,7 +34,7 @@ const CHECKLIST: &[Row] = &[
     Row { name: "Security Insights", check: insights },
 ];
 
-/// The tracked files.
+/// Paths of all tracked files of the repository.
 struct Files {
     paths: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Fails unless a file contains a text.
+    /// Returns an error unless a file contains the text.
     fn has(&self, path: &str, text: &str) -> anyhow::Result<()> {
         ensure!(self.read(path)?.contains(text), "{path} lacks `{text}`");
         Ok(())
@@ -122,7 +122,7 @@ pub(super) fn run() -> anyhow::Result<Record> {
     Ok(record)
 }
 
-/// Returns the folders of fetched crates.
+/// Returns the source folder of each fetched crate.
 fn sources() -> anyhow::Result<BTreeMap<Package, PathBuf>> {
     let text = shell::output(&mut shell::cargo(&[
         "metadata",
@@ -168,7 +168,7 @@ fn counted(folder: &Path) -> anyhow::Result<(usize, usize, bool)> {
     Ok((lines, uses, folder.join("build.rs").is_file()))
 }
 
-/// Whether a line of code opens or declares something `unsafe`.
+/// Returns true for a line of code that opens or declares something `unsafe`.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")

@@ -12,7 +12,7 @@ use super::files::Source;
 
 const PAGES: [&str; 2] = ["docs/reference/failures.md", "docs/reference/broker.md"];
 
-/// The page with the threat model.
+/// The page whose tables are the threat model.
 const THREATS: &str = "SECURITY.md";
 
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
@@ -144,7 +144,7 @@ fn of_a_test(span: &str) -> Option<(&str, &str)> {
     (is_name(span) && span.matches('_').count() >= 4).then_some(("", span))
 }
 
-/// Whether a path has the file that a test is named with: as its stem, or as a folder.
+/// Returns true if a path has the file that a test is named with: as its stem, or as a folder.
 fn is_in(path: &str, file: &str) -> bool {
     let file = file.strip_suffix("::tests").unwrap_or(file);
     let file = file.rsplit("::").next().unwrap_or(file);
@@ -277,7 +277,7 @@ mod inner {
         }
     }
 
-    /// Findings of a threat whose last cell is this.
+    /// Returns the findings of a threat with this last cell.
     fn threat(cell: &str) -> Vec<Finding> {
         page("SECURITY.md", &format!("## Writers\n\n| threat | test |\n| --- | --- |\n| x | {cell} |\n"))
     }
