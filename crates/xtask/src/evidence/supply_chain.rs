@@ -227,7 +227,7 @@ fn hashes(files: &Files) -> anyhow::Result<String> {
         let text = files.read(path)?;
         // A requirement goes on over lines that end with a backslash.
         for requirement in text.replace("\\\n", " ").lines() {
-            let is_other = requirement.trim().is_empty() || requirement.starts_with(['#', '-']);
+            let is_other = requirement.trim().is_empty() || requirement.trim_start().starts_with(['#', '-']);
             ensure!(is_other || requirement.contains("--hash=sha256:"), "{path}: {requirement} has no hash");
             count += usize::from(!is_other);
         }
