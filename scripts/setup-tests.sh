@@ -82,6 +82,8 @@ command -v nghttpd >/dev/null || [[ -x /usr/sbin/nghttpd ]] || missing+=(nghttp2
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # A token of PKCS#11 in a folder.
 command -v softhsm2-util >/dev/null || missing+=(softhsm2)
+# The second tool over the protocol's models.
+command -v SPASS >/dev/null || missing+=(spass)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 # Networks of their own, with few ports, and a core that is shared: the tests of the load generator.
@@ -313,6 +315,7 @@ haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | sed -n 1p | cut -d' ' -f3) || fail "
 openssl version >/dev/null || fail "openssl does not run."
 nghttp2=$(nghttp --version) && h2load --version >/dev/null && PATH=$PATH:/usr/sbin nghttpd --version >/dev/null || fail "nghttp, h2load or nghttpd does not run."
 "$venv/bin/verifpal" --version >/dev/null || fail "verifpal does not run from $venv."
+command -v SPASS >/dev/null || fail "SPASS is missing: install the package spass."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
 tmux -V >/dev/null || fail "tmux does not run."
 sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
