@@ -80,7 +80,7 @@ pub fn wire3_conversation(data: &[u8]) {
 
 impl Network {
     fn act(&mut self, action: usize, call: usize, argument: usize) {
-        let is_send = action % 16 == 0;
+        let is_send = action.is_multiple_of(16);
         if is_send || self.calls.is_empty() {
             // There is room for one more at the end.
             if self.calls.len() + 1 < CALLS_MAX {

@@ -22,6 +22,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 /// Prints what was compared, in the form that `cargo xtask evidence fuzzing` reads.
+#[allow(clippy::print_stdout, reason = "the ledger reads it")]
 fn report(ours: &str, other: &str, compared: usize, result: &str) {
     println!("differential: {ours} | {other} | {compared} | {result}");
 }
