@@ -57,6 +57,8 @@ command -v cmake >/dev/null || missing+=(cmake)
 command -v perl >/dev/null || missing+=(perl)
 # Which symbols lie where: the test that changes a byte of the module.
 command -v nm >/dev/null || missing+=(binutils)
+# Follows secrets through machine code: the constant-time evidence.
+command -v valgrind >/dev/null || missing+=(valgrind)
 # Units are verified by systemd-analyze; nothing of it is started.
 command -v systemd-analyze >/dev/null || missing+=(systemd)
 # The servers of the fault tests. Each test starts its own in a folder of its own.
@@ -325,11 +327,12 @@ go version -m "$venv/bin/helm" | grep "helm/v3[[:space:]]$helm_version" >/dev/nu
 go version -m "$venv/bin/kube-score" | grep "kube-score[[:space:]]$kube_score_version" >/dev/null || fail "kube-score is not $kube_score_version: remove $kube_score_stamp and run this again."
 hadolint=$("$venv/bin/hadolint" --version) || fail "hadolint does not run from $venv."
 cmake=$(cmake --version | sed -n 1p) || fail "cmake does not run."
+valgrind=$(valgrind --version) || fail "valgrind does not run."
 systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 prometheus=$(prometheus --version 2>&1 | sed -n 's/^prometheus, version \([^ ]*\).*/\1/p')
 [[ -n $prometheus ]] && promtool --version >/dev/null 2>&1 || fail "prometheus does not run."
 go version -m "$venv/bin/toxiproxy-server" | grep "toxiproxy/v2[[:space:]]$toxiproxy_version" >/dev/null || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
-echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, $valgrind, helm $helm_version, $hadolint, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny, $mdbook"
 # apps/test installs in the same way, and finds that nothing is left to do.
 for folder in sdk/typescript apps; do
