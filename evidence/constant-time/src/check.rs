@@ -100,7 +100,11 @@ fn parse(text: &str) -> anyhow::Result<Vec<Place>> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..roxmltree::ParsingOptions::default() };
     let document = roxmltree::Document::parse_with_options(text, options).context("valgrind's report is not XML")?;
     let of_tag = |node: roxmltree::Node<'_, '_>, tag: &str| {
-        node.children().find(|child| child.has_tag_name(tag)).and_then(|child| child.text()).unwrap_or_default().to_owned()
+        node.children()
+            .find(|child| child.has_tag_name(tag))
+            .and_then(|child| child.text())
+            .unwrap_or_default()
+            .to_owned()
     };
     let mut places = Vec::new();
     for error in document.root_element().children().filter(|node| node.has_tag_name("error")) {
@@ -146,9 +150,11 @@ impl Report {
         }
         for name in names {
             match run.declared.get(name) {
-                // A case whose results do not depend on its secrets has lost them, and shows nothing.
-                None | Some(0) => self.problems.push(format!("{name}: no secret reached a result")),
-                Some(_) => {}
+                // A case whose secrets reach neither a result nor a place has lost them, and shows nothing.
+                None | Some(0) if run.places.is_empty() => {
+                    self.problems.push(format!("{name}: no secret reached a result or a place"))
+                }
+                _ => {}
             }
         }
         if is_planted && count[0] == 0 {

@@ -75,11 +75,17 @@ pub(crate) fn secret_of(bytes: &[u8]) -> Vec<u8> {
     copy
 }
 
-/// Declares bytes public although they depend on a secret, for a reason that the report names.
-pub(crate) fn declare(bytes: &[u8], reason: &'static str) {
+/// Declares bytes, and their number, public although they depend on a secret, for a reason that the report names. Returns them.
+pub(crate) fn declare<'a>(bytes: &'a [u8], reason: &'static str) -> &'a [u8] {
+    let len = [bytes.len()];
+    request(MAKE_MEM_DEFINED, len.as_ptr().addr(), size_of_val(&len), 0);
+    let len = std::hint::black_box(&len)[0];
+    // SAFETY: the pointer and the length are those of `bytes`.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) };
     DECLARED.fetch_add(count_secret(bytes), Ordering::Relaxed);
     REASONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(reason);
     request(MAKE_MEM_DEFINED, bytes.as_ptr().addr(), bytes.len(), 0);
+    bytes
 }
 
 /// Declares the accept bit of a check.

@@ -14,8 +14,14 @@ pub(crate) enum Owner {
     /// The language's own library, the C library, or glue that adds no decision: the caller is looked at.
     Runtime,
     /// A crate of Sealway: the file from the root, and the function's own name.
-    Ours { file: String, function: String },
-    Library { name: String, function: String },
+    Ours {
+        file: String,
+        function: String,
+    },
+    Library {
+        name: String,
+        function: String,
+    },
 }
 
 /// Crates that forward a comparison to the language's own.
@@ -32,19 +38,29 @@ impl Frame {
             let name = package.rsplit_once('-').map_or(package, |(name, _)| name);
             return self.library(name);
         }
+        // The path of AWS-LC's C code, which its build cuts.
+        if path.starts_with("/aws-lc/") {
+            return self.library("aws-lc-sys");
+        }
         if let Some((_, library)) = PREFIXES.iter().find(|(prefix, _)| self.function.starts_with(prefix)) {
             return self.library(library);
         }
         if let Some(file) = ["crates/", "evidence/"].into_iter().find_map(|folder| below_root(&path, folder)) {
             return Owner::Ours { file: file.to_owned(), function: self.short() };
         }
-        let is_language = ["/library/", "/rustc/", "vg_replace", "compiler_builtins"].iter().any(|part| path.contains(part));
-        let is_c = ["libc.so", "libm.so", "libgcc_s", "ld-linux", "vgpreload"].iter().any(|part| self.object.contains(part));
+        let is_language =
+            ["/library/", "/rustc/", "vg_replace", "compiler_builtins"].iter().any(|part| path.contains(part));
+        let is_c =
+            ["libc.so", "libm.so", "libgcc_s", "ld-linux", "vgpreload"].iter().any(|part| self.object.contains(part));
         if is_language || is_c {
             return Owner::Runtime;
         }
         // A frame without a file has only its name: one of the language's own, or it counts as Sealway's.
-        if self.file.is_empty() && ["core::", "alloc::", "std::", "<core::", "<alloc::", "mem"].iter().any(|start| self.function.starts_with(start)) {
+        if self.file.is_empty()
+            && ["core::", "alloc::", "std::", "<core::", "<alloc::", "mem"]
+                .iter()
+                .any(|start| self.function.starts_with(start))
+        {
             return Owner::Runtime;
         }
         Owner::Ours { file: path, function: self.short() }
@@ -59,7 +75,9 @@ impl Frame {
 
     /// Returns the last part of the function's name, without the hash and the versions of symbols.
     fn short(&self) -> String {
-        let name = self.function.split("::h").next().unwrap_or_default();
+        let is_hash = |hash: &str| hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let name = self.function.as_str();
+        let name = name.rsplit_once("::h").filter(|(_, hash)| is_hash(hash)).map_or(name, |(name, _)| name);
         let name = name.strip_suffix("::{{closure}}").unwrap_or(name);
         let without_generics = name.split('<').next().filter(|head| !head.is_empty()).unwrap_or(name);
         let last = without_generics.trim_end_matches(':').rsplit("::").next().unwrap_or_default();
@@ -81,15 +99,28 @@ fn below_root<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     path.get(at + 1..)
 }
 
+fn is_named(function: &str) -> bool {
+    !function.starts_with('{') && function != "UnknownInlinedFun"
+}
+
 /// Returns the owner of a stack: that of its first frame outside of the language's own library. The second is the nearest function
 /// of Sealway.
 pub(crate) fn owner(stack: &[Frame]) -> (Owner, Option<String>) {
     let owners: Vec<Owner> = stack.iter().map(Frame::owner).collect();
-    let is_decided = |owner: &&Owner| **owner != Owner::Runtime;
-    let first = owners.iter().find(is_decided).cloned();
+    let first = owners.iter().position(|owner| *owner != Owner::Runtime);
     let nearest = owners.iter().find_map(|owner| match owner {
         Owner::Ours { file, function } => Some(format!("{file} {function}")),
         _ => None,
+    });
+    let first = first.and_then(|at| owners.get(at..)).and_then(|rest| {
+        let (first, callers) = rest.split_first()?;
+        let Owner::Ours { file: own, .. } = first else { return Some(first.clone()) };
+        // A closure has no name of its own, and valgrind does not find that of a function which another unit of code inlines:
+        // the place belongs to the function around it.
+        let named = std::iter::once(first)
+            .chain(callers)
+            .find(|owner| matches!(owner, Owner::Ours { file, function } if file == own && is_named(function)));
+        Some(named.unwrap_or(first).clone())
     });
     // A stack of the language's own frames alone is one that nobody has looked at.
     (first.unwrap_or(Owner::Ours { file: String::new(), function: "unknown".into() }), nearest)
@@ -126,6 +157,17 @@ mod tests {
             let owner = frame(name, folder, "lib.rs", "/a").owner();
             assert_eq!(owner, Owner::Library { name: library.into(), function: function.into() });
         }
+    }
+
+    #[test]
+    fn a_closure_belongs_to_the_function_around_it() {
+        let folder = "/a/crates/proto/src";
+        let stack = [
+            frame("{closure#0}", folder, "a.rs", "/a"),
+            frame("map<u8>", "/rustc/1/library/core/src", "option.rs", "/a"),
+            frame("<sealway_proto::a::A as sealway_proto::Read>::hkdf", folder, "a.rs", "/a"),
+        ];
+        assert_eq!(owner(&stack).0, Owner::Ours { file: "crates/proto/src/a.rs".into(), function: "hkdf".into() });
     }
 
     #[test]

@@ -178,7 +178,6 @@ impl KemKey for Decapsulation {
     }
 }
 
-
 /// A provider whose AES-256-GCM keys are secrets, whatever they came from.
 #[derive(Debug)]
 pub(crate) struct SecretKeys(pub(crate) &'static dyn AgreementProvider);

@@ -33,7 +33,8 @@ struct Comparison {
 /// A comparison accepts a wrong input.
 pub(crate) fn run(samples: usize) -> anyhow::Result<()> {
     // The bounds of dudect: close to the fastest samples, and denser towards the slowest.
-    let shares: Vec<f64> = (0..CROPS).map(|number| 1.0 - 0.5_f64.powf(10.0 * f64::from(number + 1) / f64::from(CROPS))).collect();
+    let shares: Vec<f64> =
+        (0..CROPS).map(|number| 1.0 - 0.5_f64.powf(10.0 * f64::from(number + 1) / f64::from(CROPS))).collect();
     let mut rows = Vec::new();
     for comparison in comparisons()? {
         let Comparison { name, kinds: [mut first, mut other], mut reject, is_planted } = comparison;
@@ -48,7 +49,11 @@ pub(crate) fn run(samples: usize) -> anyhow::Result<()> {
         ensure!(!is_wrong, "{name}: a wrong input is accepted");
         let (whole, cropped) = welch::differences(&first, &other, &shares);
         // A bound below the resolution of the clock leaves samples without any variance.
-        let largest = cropped.iter().copied().filter(|t| t.is_finite()).fold(whole, |one, t| if t.abs() > one.abs() { t } else { one });
+        let largest = cropped
+            .iter()
+            .copied()
+            .filter(|t| t.is_finite())
+            .fold(whole, |one, t| if t.abs() > one.abs() { t } else { one });
         eprintln!("{name}: t {whole:.2}, largest cropped {largest:.2}");
         rows.push(json!({
             "name": name, "kinds": [first.name, other.name], "samples": samples, "is_planted": is_planted,
@@ -73,10 +78,22 @@ const ENDS: [&str; 2] = ["first byte", "last byte"];
 
 fn comparisons() -> anyhow::Result<Vec<Comparison>> {
     let mut all = Vec::new();
-    let mut add = |name: &str, kinds, reject, is_planted| all.push(Comparison { name: name.to_owned(), kinds, reject, is_planted });
+    let mut add = |name: &str, kinds, reject, is_planted| {
+        all.push(Comparison { name: name.to_owned(), kinds, reject, is_planted })
+    };
     let secret = [0x61_u8; 32];
-    add("planted: ends at the first difference", kinds(&secret, [0, 31], ENDS)?, Box::new(move |input: &[u8]| ends_early(&secret, input)), true);
-    add("secrets of 32 bytes", kinds(&secret, [0, 31], ENDS)?, Box::new(move |input: &[u8]| !is_equal(&secret, input)), false);
+    add(
+        "planted: ends at the first difference",
+        kinds(&secret, [0, 31], ENDS)?,
+        Box::new(move |input: &[u8]| ends_early(&secret, input)),
+        true,
+    );
+    add(
+        "secrets of 32 bytes",
+        kinds(&secret, [0, 31], ENDS)?,
+        Box::new(move |input: &[u8]| !is_equal(&secret, input)),
+        false,
+    );
 
     let token = "0123456789abcdef0123456789abcdef";
     add("bearer token of the sessions", kinds(token.as_bytes(), [0, 31], ENDS)?, bearer(token), false);
@@ -85,10 +102,20 @@ fn comparisons() -> anyhow::Result<Vec<Comparison>> {
         let name = library.name;
         let (body, reject) = v2_call(library)?;
         let tag = body.len() - 16;
-        add(&format!("v2 call by {name}"), kinds(&body, [tag, body.len() - 1], ["first byte of the tag", "last byte of the tag"])?, reject, false);
+        add(
+            &format!("v2 call by {name}"),
+            kinds(&body, [tag, body.len() - 1], ["first byte of the tag", "last byte of the tag"])?,
+            reject,
+            false,
+        );
         let (stream, reject) = native_call(library)?;
         let last = stream.len() - 1;
-        add(&format!("native call by {name}"), kinds(&stream, [0, last], ["first byte of the commitment", "last byte of the tag"])?, reject, false);
+        add(
+            &format!("native call by {name}"),
+            kinds(&stream, [0, last], ["first byte of the commitment", "last byte of the tag"])?,
+            reject,
+            false,
+        );
     }
     Ok(all)
 }

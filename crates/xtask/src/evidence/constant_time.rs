@@ -13,7 +13,8 @@ const SAMPLES: &str = "500000";
 const GOAL: f64 = 4.5;
 
 pub(super) fn run() -> anyhow::Result<Record> {
-    let mut build = shell::cargo(&["build", "--profile", "evidence", "--locked", "-p", "sealway-evidence-constant-time"]);
+    let mut build =
+        shell::cargo(&["build", "--profile", "evidence", "--locked", "-p", "sealway-evidence-constant-time"]);
     shell::run(&mut build)?;
     let program = shell::target_dir().join("evidence/sealway-constant-time");
     let output = shell::command(&program).arg("check").stderr(std::process::Stdio::inherit()).output();
@@ -63,7 +64,7 @@ fn write_check(record: &mut Record, report: &Value) {
     let planted = cases.iter().filter(is_planted).count();
     let reported = cases.iter().filter(is_planted).filter(|case| case["ours"].as_u64() > Some(0)).count();
     record.figure("cases under valgrind", cases.len() - planted);
-    record.figure("undeclared places in Sealway", report["undeclared"].as_object().map_or(0, serde_json::Map::len) );
+    record.figure("undeclared places in Sealway", report["undeclared"].as_object().map_or(0, serde_json::Map::len));
     record.figure("declared places in Sealway", rows(&report["declared"]).count());
     record.figure("places in libraries", rows(&report["libraries"]).count());
     record.figure("planted leaks reported", format!("{reported} of {planted}"));
@@ -102,10 +103,25 @@ fn write_timing(record: &mut Record, timing: &Value, load: &str) -> anyhow::Resu
         }
         let number = |value: &Value| value.as_f64().map_or_else(String::new, |value| format!("{value:.2}"));
         let kinds = strings(&row["kinds"]).join(", ");
-        let medians = row["median_ns"].as_array().map(|list| list.iter().map(|ns| format!("{:.0}", ns.as_f64().unwrap_or_default())));
+        let medians = row["median_ns"]
+            .as_array()
+            .map(|list| list.iter().map(|ns| format!("{:.0}", ns.as_f64().unwrap_or_default())));
         let medians = medians.map_or_else(String::new, |list| list.collect::<Vec<_>>().join(", "));
-        let verdict = if is_planted { "told, as it must be" } else if t.abs() < GOAL { "met" } else { "missed" };
-        table.push(vec![text(&row["name"]), kinds, medians, number(&row["t"]), number(&row["t_cropped"]), verdict.to_owned()]);
+        let verdict = if is_planted {
+            "told, as it must be"
+        } else if t.abs() < GOAL {
+            "met"
+        } else {
+            "missed"
+        };
+        table.push(vec![
+            text(&row["name"]),
+            kinds,
+            medians,
+            number(&row["t"]),
+            number(&row["t_cropped"]),
+            verdict.to_owned(),
+        ]);
     }
     ensure!(table.len() > 1, "no comparison was measured");
     record.figure("largest t of refusals", format!("{largest:.2} (goal: below {GOAL})"));

@@ -1,8 +1,8 @@
 //! Keys at rest, and an issuer's key: key-encryption keys, session keys, and the signature of relay tokens.
 
 use anyhow::ensure;
-use sealway_proto::crypto::is_equal;
 use sealway_proto::crypto::identity::SignatureAlgorithm;
+use sealway_proto::crypto::is_equal;
 use sealway_proto::crypto::signature::default_signatures;
 use sealway_proto::relay::{Claims, IssuerKey, Keyset, Requirements, verify};
 use sealway_proto::session::SessionKey;
@@ -86,4 +86,3 @@ fn token(_: &Library) -> anyhow::Result<()> {
     ensure!(verify(&token, &keys, &requirements, 1_010)?.channel_id == "channel-1");
     Ok(())
 }
-

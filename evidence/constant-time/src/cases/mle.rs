@@ -11,7 +11,7 @@ use sealway_proto::mle::{
 };
 use sealway_proto::session::Fresh;
 
-use super::{Library, NOW_MS, Path};
+use super::{NOW_MS, Path};
 use crate::memcheck::{declare, secret, secret_of};
 use crate::seam::Jose;
 
@@ -69,8 +69,7 @@ fn round_trip(sealing: &SealingKey, opening: OpeningKey, provider: &dyn JoseProv
         let opened = opened?;
         let fresh = Fresh::reserved(opened.claim());
         let text = opened.release(fresh)?.into_bytes()?;
-        declare(&text, OPENED);
-        ensure!(text.as_slice() == TEXT, "another plaintext");
+        ensure!(declare(&text, OPENED) == TEXT, "another plaintext");
     }
     Ok(())
 }
@@ -137,9 +136,8 @@ fn field_level() -> anyhow::Result<()> {
     let value = sealer.seal(&secret_of(TEXT))?.value;
     let headers = sealer.into_headers();
     let fle = profile.fle().context("the profile has no field-level form")?;
-    let metadata = fle.read(|name| {
-        Ok(headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str().into()))
-    })?;
+    let metadata =
+        fle.read(|name| Ok(headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str().into())))?;
     let mut changed = value.clone().into_bytes();
     if let Some(byte) = changed.last_mut() {
         *byte = if *byte == b'0' { b'1' } else { b'0' };
@@ -153,8 +151,7 @@ fn field_level() -> anyhow::Result<()> {
         let text = opened.release(fresh)?.into_bytes();
         if is_right {
             let text = text?;
-            declare(&text, FIELD);
-            ensure!(text.as_slice() == TEXT, "another plaintext");
+            ensure!(declare(&text, FIELD) == TEXT, "another plaintext");
         } else {
             // A block of noise ends in a right padding once in 256 times, and this one does not.
             ensure!(text.is_err(), "a changed value has a right padding");

@@ -6,8 +6,8 @@ mod keys;
 mod mle;
 pub(crate) mod native;
 mod planted;
-pub(crate) mod session;
 pub(crate) mod services;
+pub(crate) mod session;
 
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::crypto::aws_lc::AwsLc;
@@ -92,7 +92,14 @@ impl Case {
 /// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
     let paths = [
-        planted::PATHS, session::PATHS, native::PATHS, hpke::PATHS, channel::PATHS, keys::PATHS, mle::PATHS, services::PATHS,
+        planted::PATHS,
+        session::PATHS,
+        native::PATHS,
+        hpke::PATHS,
+        channel::PATHS,
+        keys::PATHS,
+        mle::PATHS,
+        services::PATHS,
     ];
     let cases = paths.into_iter().flatten().flat_map(|path| {
         let libraries = LIBRARIES.iter().take(if path.is_of_each { LIBRARIES.len() } else { 1 });

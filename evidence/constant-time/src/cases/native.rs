@@ -8,7 +8,7 @@ use sealway_proto::Error;
 use sealway_proto::crypto::identity::SignatureAlgorithm;
 use sealway_proto::session::native::problem::prove_clock;
 use sealway_proto::session::native::{
-    ClientInit, ClientOffer, ClientSession, FrameOpener, FrameSealer, IdentityKey, InnerHeaders, InitRequest, Read,
+    ClientInit, ClientOffer, ClientSession, FrameOpener, FrameSealer, IdentityKey, InitRequest, InnerHeaders, Read,
     RequestLine, SealHeaders, SealedRequest, ServerRandoms, ShareKey, Suite, Terms, agree,
 };
 use sealway_proto::session::{Auth, Fresh, Session};
@@ -63,8 +63,7 @@ fn agreed(
         tenant: None,
         credential: None,
     };
-    let agreement =
-        agree(provider, &request, terms, None, &[3; 16], ServerRandoms::Draw, NOW_MS, &mut |_| ())?;
+    let agreement = agree(provider, &request, terms, None, &[3; 16], ServerRandoms::Draw, NOW_MS, &mut |_| ())?;
     let signature = identity.sign(&agreement.message())?;
     let (answer, session) = agreement.signed(provider, signature)?;
     declare(answer.as_bytes(), CONFIRM);

@@ -125,8 +125,7 @@ fn truncated_tag() -> anyhow::Result<()> {
     declare(sealed.tag.as_ref(), "ciphertext and tag: they go over the wire");
     let mut tag = sealed.tag.as_ref().to_vec();
     for is_right in [true, false] {
-        let cipher =
-            Cipher { key_version: 1, nonce: &[9; 12], ciphertext: &sealed.ciphertext, tag: &tag, aad: b"aad" };
+        let cipher = Cipher { key_version: 1, nonce: &[9; 12], ciphertext: &sealed.ciphertext, tag: &tag, aad: b"aad" };
         let opened = decrypt(&profile, &key, &[cipher]).map_err(failed)?.remove(0);
         match opened {
             Ok(opened) => {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{bail, ensure};
 use sealway_proto::Error;
 use sealway_proto::session::{
-    ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, SealBuffer, SealRandoms, SealedCall, SealedMessage,
-    Session, TtlPolicy,
+    ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, SealBuffer, SealRandoms, SealedCall,
+    SealedMessage, Session, TtlPolicy,
 };
 use sealway_proto::wire::{ReplayPolicy, Wire};
 
@@ -29,8 +29,7 @@ fn agreed(library: &Library, wire: Wire) -> anyhow::Result<(ClientSession, Arc<S
     let (provider, policy) = (library.provider, ReplayPolicy::default());
     let ephemeral = provider.p256_from_scalar(&secret([0x11; 32]))?;
     let (init, request) = ClientInit::new(wire, false, "client-1", None, ephemeral, &[1; 16], NOW_MS)?;
-    let call =
-        InitCall::parse(provider, Family::Session, &request.headers, request.body.as_bytes(), NOW_MS, &policy)?;
+    let call = InitCall::parse(provider, Family::Session, &request.headers, request.body.as_bytes(), NOW_MS, &policy)?;
     let fresh = Fresh::reserved(call.claim());
     let call = call.release(fresh)?;
     let randoms = InitRandoms { session_id: [3; 16], ephemeral: provider.p256_from_scalar(&secret([0x22; 32]))? };
@@ -41,7 +40,9 @@ fn agreed(library: &Library, wire: Wire) -> anyhow::Result<(ClientSession, Arc<S
 }
 
 /// The headers and the body of a request on wire 2, and the session that opens it.
-pub(crate) fn sealed_request(library: &Library) -> anyhow::Result<(Vec<(&'static str, String)>, Vec<u8>, Arc<Session>)> {
+pub(crate) fn sealed_request(
+    library: &Library,
+) -> anyhow::Result<(Vec<(&'static str, String)>, Vec<u8>, Arc<Session>)> {
     let (client, session) = agreed(library, Wire::V2)?;
     let (sealed, _) = client.seal(PATH, SealBuffer::from([0x61; 1024].as_slice()), NOW_MS, &randoms(5), &mut |_| ())?;
     Ok((sealed.headers, sealed.body, session))

@@ -15,7 +15,8 @@ const C_FLAGS: &str = "-fsanitize=address -fno-omit-frame-pointer -g1";
 /// Packages whose tests run: the crates with `unsafe`.
 const PACKAGES: [&str; 2] = ["sealway-awslc", "sealway-pkcs11-module"];
 /// Manifests of crates that may have `unsafe` and do not run here, with the reason.
-const ELSEWHERE: [(&str, &str); 1] = [("evidence/constant-time/Cargo.toml", "its one instruction sequence is for valgrind")];
+const ELSEWHERE: [(&str, &str); 1] =
+    [("evidence/constant-time/Cargo.toml", "its one instruction sequence is for valgrind")];
 /// Tests that count resident pages: the sanitizer keeps freed memory.
 const SKIPPED: [&str; 1] = ["a_key_with_trailing_bytes_is_wiped_from_memory"];
 /// Planted faults, and the words of the report of each.
@@ -33,7 +34,10 @@ pub(super) fn run() -> anyhow::Result<Record> {
     test.env("RUSTFLAGS", RUST_FLAGS).env(format!("CFLAGS_{}", TRIPLE.replace('-', "_")), C_FLAGS);
     test.env("CARGO_TARGET_DIR", shell::target_dir().join("asan")).env("CARGO_INCREMENTAL", "0");
     test.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
-    test.env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1");
+    test.env(
+        "ASAN_OPTIONS",
+        "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1",
+    );
     let output = shell::output(&mut test)?;
     let passed = passed(&output);
     ensure!(passed > 0, "no test ran");
@@ -66,7 +70,9 @@ pub(super) fn run() -> anyhow::Result<Record> {
 
 /// Checks that no crate may have `unsafe` and is left out: those do not inherit the workspace's lints.
 fn check_packages() -> anyhow::Result<()> {
-    for path in shell::tracked_files()?.iter().filter(|path| path.ends_with("/Cargo.toml") && !path.starts_with("fips/")) {
+    for path in
+        shell::tracked_files()?.iter().filter(|path| path.ends_with("/Cargo.toml") && !path.starts_with("fips/"))
+    {
         let manifest: toml::Table = std::fs::read_to_string(shell::root().join(path))?.parse()?;
         let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")).is_some();
         let name = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
@@ -83,7 +89,13 @@ fn planted() -> anyhow::Result<Vec<(&'static str, String)>> {
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("planted.rs"), include_str!("planted.rs"))?;
     std::fs::write(path("planted.c"), include_str!("planted.c"))?;
-    shell::run(in_folder("cc", folder.path()).args(C_FLAGS.split(' ')).args(["-O1", "-c", "planted.c", "-o", "planted.o"]))?;
+    shell::run(in_folder("cc", folder.path()).args(C_FLAGS.split(' ')).args([
+        "-O1",
+        "-c",
+        "planted.c",
+        "-o",
+        "planted.o",
+    ]))?;
     shell::run(in_folder("ar", folder.path()).args(["rcs", "libplanted.a", "planted.o"]))?;
     let mut compile = in_folder("rustc", folder.path());
     compile.args(["+nightly", "-g", RUST_FLAGS, "--edition", "2024", "planted.rs", "-L", ".", "-l", "static=planted"]);
@@ -94,7 +106,9 @@ fn planted() -> anyhow::Result<Vec<(&'static str, String)>> {
         let output = Command::new(path("planted")).arg(fault).output()?;
         let report = String::from_utf8_lossy(&output.stderr).into_owned();
         let line = report.lines().find(|line| line.contains(words));
-        let Some(line) = line.filter(|_| !output.status.success()) else { bail!("{fault}: the planted fault is not reported") };
+        let Some(line) = line.filter(|_| !output.status.success()) else {
+            bail!("{fault}: the planted fault is not reported")
+        };
         // Without the process id and the addresses.
         let line = line.split_once("ERROR: ").map_or(line, |(_, line)| line);
         lines.push((fault, line.split(" on address").next().unwrap_or(line).to_owned()));
@@ -110,7 +124,9 @@ fn in_folder(program: &str, folder: &Path) -> Command {
 
 /// Returns the number of passed tests in the output of `cargo test`.
 fn passed(output: &str) -> u64 {
-    let counts = output.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse::<u64>().ok());
+    let counts = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse::<u64>().ok());
     counts.sum()
 }
 
