@@ -412,4 +412,53 @@ mod tests {
             assert_eq!(trusted.client(&peer, &parts.headers), Some(client.parse().unwrap()), "{said}");
         }
     }
+
+    #[test]
+    fn an_answer_loses_the_headers_of_the_hop_and_gets_those_of_the_route() {
+        let set = vec![(HeaderName::from_static("x-frame-options"), HeaderValue::from_static("DENY"))];
+        let response = HeaderRules { set, remove: vec![HeaderName::from_static("server")] };
+        let policy = HeaderPolicy { response, ..HeaderPolicy::default() };
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "x-hop"),
+            ("x-hop", "1"),
+            ("server", "s"),
+            ("x_frame_options", "ALLOW"),
+            ("x-frame-options", "ALLOW"),
+            ("etag", "e"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        policy.to_client(&mut headers);
+        assert_eq!(headers.len(), 2, "{headers:?}");
+        assert!(headers["x-frame-options"] == "DENY" && headers["etag"] == "e");
+    }
+
+    #[test]
+    fn a_route_without_forwarding_adds_no_origin_and_removes_a_forged_one() {
+        let mut parts = parts(&[("x-forwarded-for", "1.2.3.4"), ("via", "1.1 evil"), ("accept", "a")], "127.0.0.1:9");
+        HeaderPolicy { forwarded: false, ..HeaderPolicy::default() }.to_upstream(&mut parts, false);
+        assert_eq!(parts.headers.len(), 1, "{:?}", parts.headers);
+    }
+
+    #[test]
+    fn each_version_of_http_has_its_name_in_via() {
+        for (version, via) in [(Version::HTTP_10, "1.0 sealway"), (Version::HTTP_11, "1.1 sealway")] {
+            let mut parts = parts(&[], "127.0.0.1:9");
+            parts.version = version;
+            HeaderPolicy::default().to_upstream(&mut parts, false);
+            assert_eq!(parts.headers["via"], via);
+        }
+    }
+
+    #[test]
+    fn peers_of_a_unix_socket_are_trusted_only_if_the_configuration_says_so() {
+        let headers = parts(&[("x-forwarded-for", "1.2.3.4")], "127.0.0.1:9").headers;
+        for unix in [false, true] {
+            let trusted = TrustedProxies { networks: vec!["10.0.0.0/8".parse().unwrap()], unix };
+            assert_eq!(trusted.trusts(&Peer::Unix), unix);
+            assert_eq!(trusted.client(&Peer::Unix, &headers), unix.then(|| "1.2.3.4".parse().unwrap()));
+            assert!(trusted.trusts(&Peer::Ip("10.1.1.1:1".parse().unwrap())));
+        }
+    }
 }

@@ -466,4 +466,83 @@ mod tests {
         );
         assert!(!matches("a.example.com") && !matches("example.org") && !matches(".example.org") && !matches(""));
     }
+
+    #[test]
+    fn a_mode_is_read_from_its_name_or_from_a_list_of_session_and_hpke() {
+        let read = |value: serde_json::Value| Sealing::deserialize(value).ok();
+        for (value, mode) in [
+            (serde_json::json!("required"), Sealing::Required),
+            (serde_json::json!("optional"), Sealing::Optional),
+            (serde_json::json!("ehbp"), Sealing::Ehbp),
+            (serde_json::json!("hpke"), Sealing::Hpke),
+            (serde_json::json!("[session, hpke]"), Sealing::SessionOrHpke),
+            (serde_json::json!("off"), Sealing::Off),
+            (serde_json::json!("false"), Sealing::Off),
+            (serde_json::json!(false), Sealing::Off),
+            (serde_json::json!(["session"]), Sealing::Required),
+            (serde_json::json!(["hpke"]), Sealing::Hpke),
+            (serde_json::json!(["hpke", "session"]), Sealing::SessionOrHpke),
+        ] {
+            assert_eq!(read(value.clone()), Some(mode), "{value}");
+        }
+        for value in [
+            serde_json::json!("on"),
+            serde_json::json!(true),
+            serde_json::json!([]),
+            serde_json::json!(["off"]),
+            serde_json::json!(["hpke", "hpke"]),
+        ] {
+            assert_eq!(read(value.clone()), None, "{value}");
+        }
+        let error = Sealing::deserialize(serde_json::json!("on")).unwrap_err().to_string();
+        assert!(error.contains("a list of session and hpke"), "{error}");
+    }
+
+    #[test]
+    fn each_mode_serves_its_kinds_of_requests() {
+        for (mode, hpke, sessions, document) in [
+            (Sealing::Required, false, true, false),
+            (Sealing::Optional, false, true, false),
+            (Sealing::Ehbp, false, false, true),
+            (Sealing::Hpke, true, false, true),
+            (Sealing::SessionOrHpke, true, true, true),
+            (Sealing::Off, false, false, false),
+        ] {
+            let serves = (mode.serves_hpke(), mode.serves_sessions(), mode.document().is_some());
+            assert_eq!(serves, (hpke, sessions, document), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_route_is_for_its_listeners_and_paths() {
+        let matcher = Matcher { listeners: vec!["a".into()], ..Matcher::default() };
+        assert!(matcher.is_for(asked("/")) && !matcher.is_for(RouteQuery { listener: "b", ..asked("/") }));
+        assert!(!matcher.is_for_all() && Matcher::default().is_for_all());
+        assert!(!Matcher { hosts: vec!["h".into()], ..Matcher::default() }.is_for_all());
+        let patterns = vec![Pattern::prefix("/api/").unwrap()];
+        let below = Matcher { patterns, ..Matcher::default() };
+        assert!(below.is_for_path("/api/x") && !below.is_for_path("/x") && Matcher::default().is_for_path("/x"));
+    }
+
+    #[tokio::test]
+    async fn a_route_holds_a_request_in_memory_only_if_it_opens_it() {
+        let held = |sealed| route(Matcher::default(), sealed).held_max();
+        assert_eq!((held(Sealing::Off), held(Sealing::Required)), (0, SEALED_BODY_MAX_DEFAULT));
+        let sessions = Route { action: Action::Sessions, ..route(Matcher::default(), Sealing::Off) };
+        assert_eq!((sessions.held_max(), sessions.upstream(), sessions.is_oblivious()), (INIT_V1_BODY_MAX, "", false));
+        assert_eq!(sessions.mode(), routes::SealMode::Off);
+    }
+
+    #[tokio::test]
+    async fn a_route_of_ehbp_requires_the_seal_unless_it_passes_clear_requests() {
+        let mut ehbp = route(Matcher::default(), Sealing::Ehbp);
+        let Action::Forward(forward) = &mut ehbp.action else { unreachable!("the route forwards") };
+        forward.policy.ehbp.unsealed = ClearRequests::Pass;
+        assert_eq!(ehbp.mode(), routes::SealMode::Optional);
+        let closed = Route { action: Action::Standalone(Standalone::Unavailable), ..ehbp };
+        assert_eq!(closed.mode(), routes::SealMode::Required);
+        for sealed in [Sealing::Required, Sealing::Hpke, Sealing::SessionOrHpke] {
+            assert_eq!(route(Matcher::default(), sealed).mode(), routes::SealMode::Required, "{sealed:?}");
+        }
+    }
 }

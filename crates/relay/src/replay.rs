@@ -45,10 +45,25 @@ pub(crate) enum TokenUse {
     Full,
 }
 
+/// A part of the memory.
+#[derive(Debug)]
+struct Shard {
+    /// Used tokens, each with the last second at which it verifies.
+    used: HashMap<TokenKey, i64, RandomState>,
+    /// The latest such second among the forgotten tokens.
+    forgotten_s: i64,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Shard { used: HashMap::default(), forgotten_s: i64::MIN }
+    }
+}
+
 /// The memory of one process.
 #[derive(Debug)]
 pub(crate) struct Replays {
-    shards: Vec<Mutex<HashMap<TokenKey, i64, RandomState>>>,
+    shards: Vec<Mutex<Shard>>,
     len: AtomicUsize,
     max: usize,
 }
@@ -60,12 +75,17 @@ impl Replays {
 
     /// Uses a token, once among all that try.
     pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> TokenUse {
-        let forget_s = exp_s.saturating_add(SKEW_S);
-        let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
-        match shard.get_mut(&key) {
-            // An expired entry is not a replay: the token itself was checked by the same clock before.
-            Some(until) if *until < now_s => {
-                *until = forget_s;
+        let until_s = exp_s.saturating_add(SKEW_S);
+        let shard = &mut *self.shards[usize::from(key.0[0]) % SHARDS].lock();
+        // A clock that stepped ahead has made the memory forget; once it has stepped back, such a token verifies again.
+        if until_s <= shard.forgotten_s {
+            return TokenUse::Replayed;
+        }
+        match shard.used.get_mut(&key) {
+            // The same names in a later token are not a replay of the expired one.
+            Some(known_s) if *known_s < now_s && *known_s < until_s => {
+                shard.forgotten_s = shard.forgotten_s.max(*known_s);
+                *known_s = until_s;
                 TokenUse::Fresh
             }
             Some(_) => TokenUse::Replayed,
@@ -74,7 +94,7 @@ impl Replays {
                 TokenUse::Full
             }
             None => {
-                shard.insert(key, forget_s);
+                shard.used.insert(key, until_s);
                 TokenUse::Fresh
             }
         }
@@ -83,13 +103,19 @@ impl Replays {
     /// Removes expired entries from the memory.
     pub(crate) fn sweep(&self, now_s: i64) {
         for shard in &self.shards {
-            let mut shard = shard.lock();
-            let before = shard.len();
-            shard.retain(|_, until| *until >= now_s);
-            self.len.fetch_sub(before - shard.len(), Ordering::Relaxed);
-            if shard.capacity() > 1024 && shard.len() < shard.capacity() / 4 {
-                let len = shard.len();
-                shard.shrink_to(len * 2);
+            let Shard { used, forgotten_s } = &mut *shard.lock();
+            let before = used.len();
+            used.retain(|_, until_s| {
+                let is_kept = *until_s >= now_s;
+                if !is_kept {
+                    *forgotten_s = (*forgotten_s).max(*until_s);
+                }
+                is_kept
+            });
+            self.len.fetch_sub(before - used.len(), Ordering::Relaxed);
+            if used.capacity() > 1024 && used.len() < used.capacity() / 4 {
+                let len = used.len();
+                used.shrink_to(len * 2);
             }
         }
     }
@@ -123,11 +149,55 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_steps_ahead_and_back_readmits_no_token() {
+        let replays = Replays::new(2);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Fresh);
+        replays.sweep(131);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Replayed, "a token that was forgotten");
+        assert_eq!(replays.burn(key(1), 101, 90), TokenUse::Fresh, "a token that outlives the forgotten one");
+        let replays = Replays::new(2);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Fresh);
+        assert_eq!(replays.burn(key(1), 100, 131), TokenUse::Replayed, "a token that expired after it was verified");
+        assert_eq!(replays.burn(key(1), 200, 131), TokenUse::Fresh, "a later token of the same name");
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Replayed, "a token whose place another one took");
+    }
+
+    #[test]
     fn tokens_of_two_issuers_may_have_one_id() {
         let claims = |aud: &str, iss: &str| {
             TokenKey::of(&Claims { aud: aud.into(), iss: iss.into(), token_id: "t".into(), ..Claims::default() })
         };
         assert_ne!(claims("a", "b"), claims("ab", ""));
         assert_eq!(claims("a", "b"), claims("a", "b"));
+    }
+
+    #[test]
+    fn a_sweep_returns_the_memory_of_tokens_that_expired_and_only_when_most_are_gone() {
+        /// Fills one shard, lets all but `kept` tokens expire, and returns the capacity before and after.
+        fn swept(kept: impl Fn(usize) -> usize) -> [usize; 3] {
+            let replays = Replays::new(10_000);
+            let capacity = || replays.shards[0].lock().capacity();
+            let token = |number: usize| {
+                let mut key = [0; 16];
+                key[8..].copy_from_slice(&(number as u64).to_be_bytes());
+                TokenKey(key)
+            };
+            for number in 0..2_000 {
+                assert_eq!(replays.burn(token(number), 100, 90), TokenUse::Fresh);
+            }
+            let before = capacity();
+            let kept = kept(before);
+            for number in 2_000..2_000 + kept {
+                assert_eq!(replays.burn(token(number), 1_000, 90), TokenUse::Fresh);
+            }
+            assert_eq!(capacity(), before, "the test needs one capacity");
+            replays.sweep(131);
+            assert_eq!(replays.len(), kept);
+            [kept, before, capacity()]
+        }
+        let [kept, before, after] = swept(|_| 100);
+        assert!(before > 1_024 && after < 1_024 && after >= 2 * kept, "{before} {after}");
+        let [_, before, after] = swept(|capacity| capacity / 4);
+        assert_eq!(after, before);
     }
 }

@@ -1,1 +1,1 @@
-//! Evidence: simulation.
+//! Deterministic simulation of stores, servers and clients.

@@ -79,3 +79,32 @@ impl fmt::Debug for Plaintext {
         write!(f, "Plaintext({} bytes)", self.range.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_plaintext_leaves_out_the_room_for_the_iv() {
+        let mut buffer = SealBuffer::with_capacity(3);
+        assert!(buffer.is_empty() && buffer.len() == 0);
+        buffer.extend(b"abc");
+        assert!(!buffer.is_empty() && buffer.len() == 3);
+        assert_eq!(format!("{buffer:?}"), "SealBuffer(3 bytes)");
+        let bytes = buffer.into_inner();
+        assert_eq!(bytes, [&[0; IV_LEN][..], b"abc"].concat());
+        assert!(bytes.capacity() >= IV_LEN + 3 + TAG_LEN, "sealing needs no other buffer");
+        assert_eq!(SealBuffer::from(&b"abcd"[..]).into_inner(), [&[0; IV_LEN][..], b"abcd"].concat());
+    }
+
+    #[test]
+    fn an_opened_message_is_a_range_of_its_buffer_and_its_text_is_not_printed() {
+        let opened = Plaintext::new(vec![1, 2, 3, 4], 1..3);
+        assert_eq!((opened.as_slice(), format!("{opened:?}").as_str()), (&[2, 3][..], "Plaintext(2 bytes)"));
+        assert_eq!(opened.into_parts(), (vec![1, 2, 3, 4], 1..3));
+        assert!(Plaintext::new(vec![1], 1..3).as_slice().is_empty());
+    }
+}

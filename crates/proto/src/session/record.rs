@@ -200,3 +200,33 @@ impl fmt::Debug for Session {
         f.debug_struct("Session").field("record", &self.record).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_of_a_session_reads_back_from_its_name() {
+        for auth in Auth::ALL {
+            assert_eq!(Auth::from_name(auth.name()), Some(auth));
+        }
+        assert_eq!((Auth::from_name("psk"), Auth::from_name("None")), (None, None), "no session is agreed by these");
+    }
+
+    #[test]
+    fn two_texts_never_give_one_header() {
+        for (text, header) in [
+            ("", ""),
+            ("a b", "a b"),
+            (" a ", "%20a%20"),
+            (" ", "%20"),
+            ("100%", "100%25"),
+            ("%20", "%2520"),
+            ("a\nb", "a%0Ab"),
+            ("\u{e9}", "%C3%A9"),
+            ("\u{7f}~!", "%7F~!"),
+        ] {
+            assert_eq!(header_text(text), header);
+        }
+    }
+}

@@ -314,4 +314,58 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_claim_moves_to_a_later_time_until_its_stamp_is_too_old() {
+        let policy = ReplayPolicy::new(300_000, 0);
+        let claim = Claim::passed_on(ClaimKey([1; 16]), true, 1_000_000, 1_000_000, &policy).unwrap();
+        assert_eq!(claim.earliest_ms(), 1_000_000);
+        let later = claim.at(1_300_000, &policy).unwrap();
+        assert_eq!((later.now_ms(), later.expires_ms(), later.stamp_ms()), (1_300_000, 1_900_001, 1_000_000));
+        assert_eq!(later.is_sealed(), claim.is_sealed());
+        assert_eq!(claim.at(1_300_001, &policy), Err(Error::TimestampOutsideWindow));
+    }
+
+    #[cfg(feature = "one-shot")]
+    #[test]
+    fn a_claim_without_a_stamp_lives_as_long_as_its_key() {
+        let provider = crate::crypto::default_provider();
+        let claim = Claim::of_key(provider, &[1; 32], b"enc", (500, 2_000), 1_000).unwrap();
+        assert_eq!((claim.earliest_ms(), claim.stamp_ms(), claim.expires_ms()), (500, 2_000, 2_001));
+        assert!(claim.is_stamped_ahead() && !claim.is_sealed());
+        assert_eq!(claim.at(1_999, &ReplayPolicy::default()).unwrap().now_ms(), 1_999);
+        assert_eq!(claim.at(2_000, &ReplayPolicy::default()), Err(Error::TimestampOutsideWindow));
+        let over = Claim::of_key(provider, &[1; 32], b"enc", (500, 2_000), 2_000);
+        assert_eq!(over, Err(Error::TimestampOutsideWindow));
+        let other = Claim::of_key(provider, &[1; 32], b"end", (500, 2_000), 1_000).unwrap();
+        assert_ne!(claim.key(), other.key());
+    }
+
+    #[test]
+    fn scopes_that_share_their_text_have_other_keys() {
+        let provider = crate::crypto::default_provider();
+        let keys = [
+            claim_key(provider, Scope::Client("ab"), "c"),
+            claim_key(provider, Scope::Client("a"), "bc"),
+            claim_key(provider, Scope::Proof("ab"), "c"),
+            claim_key(provider, Scope::Wire1Init, "abc"),
+        ];
+        for (index, key) in keys.iter().enumerate() {
+            assert!(keys.iter().skip(index + 1).all(|other| other != key), "{index}");
+        }
+        assert_eq!(claim_key(provider, Scope::Client("ab"), "c"), keys[0]);
+    }
+
+    #[test]
+    fn a_value_is_released_by_its_own_claim_alone() {
+        let policy = ReplayPolicy::default();
+        let claim = |first: u8| Claim::passed_on(ClaimKey([first; 16]), true, 1_000_000, 1_000_000, &policy).unwrap();
+        let guard = NonceGuard::new(7, claim(1)).map(|value| value + 1);
+        let printed = alloc::format!("{guard:?}");
+        assert!(printed.contains("01010101") && !printed.contains("value"), "{printed}");
+        assert_eq!(guard.claim(), &claim(1));
+        assert_eq!(guard.release(Fresh::reserved(&claim(1))), Ok(8));
+        let guard = NonceGuard::new(7, claim(1));
+        assert_eq!(guard.release(Fresh::reserved(&claim(2))), Err(Error::ReservationMismatch));
+    }
 }

@@ -129,3 +129,59 @@ impl InitAnswer {
         Ok(InitAnswer { session_id, server_public, enc_alg, expires_in_sec })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ttl(value: &str) -> InitBody {
+        InitBody::parse(format!(r#"{{"ttlSec":{value}}}"#).as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn wire_2_reads_whole_numbers_alone() {
+        for (value, sec) in [
+            ("null", None),
+            ("0", Some(0)),
+            ("-0.0", Some(0)),
+            ("60", Some(60)),
+            ("6e1", Some(60)),
+            ("4294967296", Some(u32::MAX)),
+            ("4503599627370496", Some(u32::MAX)),
+            ("1e300", Some(u32::MAX)),
+        ] {
+            assert_eq!(ttl(value).ttl_strict(), Ok(sec), "{value}");
+        }
+        for value in ["-1", "0.5", "60.25", "4503599627370495.5", "\"60\"", "true", "[]"] {
+            assert_eq!(ttl(value).ttl_strict(), Err(Error::FieldInvalid("ttlSec")), "{value}");
+        }
+        assert_eq!(InitBody::parse(b"{}").unwrap().ttl_strict(), Ok(None));
+    }
+
+    #[test]
+    fn wire_1_reads_numbers_in_texts_too_and_cuts_fractions() {
+        for (value, sec) in [
+            ("60.9", Some(60)),
+            ("-5", Some(0)),
+            ("\" 60 \"", Some(60)),
+            ("\"inf\"", None),
+            ("\"x\"", None),
+            ("true", None),
+            ("null", None),
+        ] {
+            assert_eq!(ttl(value).ttl_lax(), sec, "{value}");
+        }
+    }
+
+    #[test]
+    fn members_have_a_type_and_a_value() {
+        for body in [r#"{"clientPublicKey":"","keyAgreement":"ECDH_P384"}"#, r#"{"clientPublicKey":1}"#, "{}", "[]"] {
+            let body = InitBody::parse(body.as_bytes()).unwrap();
+            assert_eq!(body.client_public_key(), Err(Error::FieldInvalid("clientPublicKey")));
+            assert_eq!(body.check_key_agreement(), Err(Error::FieldInvalid("keyAgreement")));
+        }
+        let body = InitBody::parse(br#"{"clientPublicKey":"AA","keyAgreement":"ECDH_P256"}"#).unwrap();
+        assert_eq!((body.client_public_key(), body.check_key_agreement()), (Ok("AA"), Ok(())));
+        assert!(matches!(InitBody::parse(b"{"), Err(Error::JsonInvalid)));
+    }
+}

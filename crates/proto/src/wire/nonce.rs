@@ -71,3 +71,46 @@ pub(crate) fn push_hex(out: &mut String, bytes: &[u8; 16]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_has_a_length_and_an_alphabet() {
+        let longest = "a".repeat(NONCE_LEN_MAX);
+        for good in ["aZ", "0_", "-9", "a-b", longest.as_str()] {
+            assert_eq!(Nonce::parse(good, 2).map(|nonce| nonce.as_str()), Ok(good));
+        }
+        let too_long = "a".repeat(NONCE_LEN_MAX + 1);
+        for bad in ["", "a", "a b", "a+", "ä_", too_long.as_str()] {
+            assert_eq!(Nonce::parse(bad, 2), Err(Error::NonceInvalid), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_never_has_the_nonce_of_an_answer() {
+        for reserved in ["r-abc", "R-abc"] {
+            assert_eq!(Nonce::parse(reserved, 1), Err(Error::NonceReserved));
+        }
+        assert!(Nonce::parse("rabc", 1).is_ok() && Nonce::parse("r", 1).is_ok());
+        assert_eq!(check_answer("r-abc", 5), Ok(()));
+        assert_eq!(check_answer("r-abc", 6), Err(Error::NonceInvalid));
+        assert_eq!(check_answer("p-abc", 5), Err(Error::AnswerMismatch));
+    }
+
+    #[test]
+    fn only_wire_4_has_nonces_of_problems() {
+        assert_eq!(check_one_shot_answer("p-abc", 5), Ok(()));
+        assert_eq!(check_one_shot_answer("p-abc", 6), Err(Error::NonceInvalid));
+        assert_eq!(check_one_shot_answer("r-abc", 5), Ok(()));
+        assert_eq!(check_one_shot_answer("q-abc", 5), Err(Error::AnswerMismatch));
+    }
+
+    #[test]
+    fn bytes_are_written_in_hexadecimal() {
+        let mut out = String::new();
+        push_hex(&mut out, &[0, 1, 9, 10, 15, 16, 0x9a, 0xa9, 0xaf, 0xf0, 0xff, 0x12, 0x34, 0x56, 0x78, 0x90]);
+        assert_eq!(out, "0001090a0f109aa9aff0ff1234567890");
+    }
+}

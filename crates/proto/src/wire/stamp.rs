@@ -87,3 +87,35 @@ impl Default for ReplayPolicy {
         ReplayPolicy::new(WINDOW_MS_DEFAULT, 2 * WINDOW_MS_DEFAULT)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_has_1_to_15_digits() {
+        for (text, ms) in [("0", 0), ("007", 7), ("999999999999999", 999_999_999_999_999)] {
+            let stamp = Timestamp::parse(text).unwrap();
+            assert_eq!((stamp.as_str(), stamp.ms()), (text, ms));
+        }
+        for text in ["", "1000000000000000", "-1", "+1", "1.0", " 1", "1a"] {
+            assert_eq!(Timestamp::parse(text), Err(Error::TimestampInvalid), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_window_includes_both_its_edges_and_a_nonce_outlives_it() {
+        let policy = ReplayPolicy::new(300, 100);
+        assert_eq!((policy.window_ms(), policy.nonce_ttl_ms()), (300, 600));
+        assert_eq!(ReplayPolicy::new(300, 601).nonce_ttl_ms(), 601);
+        for (stamp, is_within) in [("699", false), ("700", true), ("1300", true), ("1301", false)] {
+            let checked = policy.check(&Timestamp::parse(stamp).unwrap(), 1_000);
+            assert_eq!(checked.is_ok(), is_within, "{stamp}");
+        }
+        let narrow = policy.within(200);
+        assert_eq!((narrow.window_ms(), narrow.nonce_ttl_ms()), (200, 600));
+        assert_eq!(policy.within(400), policy);
+        let default = ReplayPolicy::default();
+        assert_eq!((default.window_ms(), default.nonce_ttl_ms()), (WINDOW_MS_DEFAULT, 2 * WINDOW_MS_DEFAULT));
+    }
+}

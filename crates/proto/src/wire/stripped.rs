@@ -91,4 +91,53 @@ mod tests {
             assert!(!may_be_reserved(name), "{name}");
         }
     }
+
+    #[test]
+    fn names_are_alike_with_either_character_and_of_one_length() {
+        assert!(is_alike("x-real-ip", "x_real_ip") && is_alike("a", "a"));
+        assert!(!is_alike("x-real-ip", "x-real-i") && !is_alike("x-real", "x-real-ip") && !is_alike("a", "b"));
+    }
+
+    #[test]
+    fn a_name_is_of_one_kind() {
+        for (name, kinds) in [
+            ("forwarded", [true, false, false]),
+            ("x_forwarded_for", [true, false, false]),
+            ("x-forwarded-", [true, false, false]),
+            ("x-forwarded", [false, false, false]),
+            ("via", [false, true, false]),
+            ("traceparents", [false, false, false]),
+            ("x-sealway-subject", [false, false, true]),
+            ("x_sealway_auth", [false, false, true]),
+            ("x-sealway", [false, false, false]),
+            ("accept", [false, false, false]),
+        ] {
+            assert_eq!([is_of_origin(name), is_of_way(name), is_claimed(name)], kinds, "{name}");
+            assert_eq!(crosses_from_within(name), kinds == [false; 3], "{name}");
+        }
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_states_the_origin_and_only_in_the_registrys_spelling() {
+        for (name, [untrusted, trusted]) in [
+            ("x-forwarded-for", [true, false]),
+            ("x_forwarded_for", [true, true]),
+            ("accept", [false, false]),
+            ("accept_language", [false, false]),
+        ] {
+            assert_eq!([is_forged(name, false), is_forged(name, true)], [untrusted, trusted], "{name}");
+        }
+        for (name, [untrusted, trusted]) in [
+            ("host", [true, true]),
+            ("user-agent", [true, true]),
+            ("x-forwarded-for", [false, true]),
+            ("x_forwarded_for", [false, false]),
+            ("via", [false, true]),
+            ("x-sealway-auth", [false, false]),
+            ("accept", [false, false]),
+        ] {
+            let crosses = [crosses_from_outside(name, false), crosses_from_outside(name, true)];
+            assert_eq!(crosses, [untrusted, trusted], "{name}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod fuzzing;
 mod memory;
 mod model;
 mod mutation;
+mod mutation_sdks;
 mod page;
 mod proofs;
 mod record;
@@ -38,6 +39,12 @@ impl Kind {
 
 const KINDS: &[Kind] = &[
     Kind { name: "mutation", title: "Mutation tests", claim: "A changed decision fails a test.", run: mutation::run },
+    Kind {
+        name: "mutation-sdks",
+        title: "Mutation tests of the SDKs",
+        claim: "A changed decision of an SDK fails a test.",
+        run: mutation_sdks::run,
+    },
     Kind {
         name: "proofs",
         title: "Bounded exhaustive checks",
@@ -126,6 +133,9 @@ fn record(kind: &Kind) -> anyhow::Result<()> {
     record.stamp(start.elapsed())?;
     for [name, value] in &record.figures {
         println!("{name}: {value}");
+    }
+    if record.is_sample {
+        return Ok(());
     }
     let path = result_path(kind.name);
     std::fs::write(shell::root().join(&path), record.write()).with_context(|| format!("cannot write {path}"))?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::shell;
 
-/// What one run of a kind of evidence measured.
+/// Measurements of one run of a kind of evidence.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Record {
     /// The day of the run, `YYYY-MM-DD` in UTC.
@@ -19,8 +19,10 @@ pub(super) struct Record {
     /// Figures of the overview, each a name and a value with its unit.
     pub(super) figures: Vec<[String; 2]>,
     pub(super) tables: Vec<Table>,
-    /// What could not be done: what, why, and what was done in its place.
+    /// Gaps: what could not be done, why, and what was done in its place.
     pub(super) missing: Vec<[String; 3]>,
+    /// A run over a sample checks, and is not written.
+    pub(super) is_sample: bool,
 }
 
 /// A table of a kind's page.
@@ -43,7 +45,7 @@ impl Record {
         self.tables.push(Table { title: title.to_owned(), columns, rows });
     }
 
-    /// Adds what could not be done.
+    /// Adds a gap.
     pub(super) fn missing(&mut self, what: &str, why: &str, instead: &str) {
         self.missing.push([what, why, instead].map(str::to_owned));
     }
@@ -96,6 +98,7 @@ impl Record {
             figures: fixed(array(&value, "figures")?)?,
             tables,
             missing: fixed(array(&value, "missing")?)?,
+            is_sample: false,
         })
     }
 }

@@ -2,6 +2,7 @@ package dev.sealway.wire;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.util.Locale;
 
 /** A number of JSON, as it was written; from {@link Json#parse} it is within the range of a double. */
 public record JsonNumber(String text) {
@@ -12,12 +13,17 @@ public record JsonNumber(String text) {
 
     /** The number if it is whole, however written, and 0 to {@code max}; else null. {@code max} is read as unsigned. */
     public Long whole(long max) {
-        BigDecimal number = new BigDecimal(text);
-        if (number.signum() == 0) {
-            return 0L;
+        double rounded = asDouble();
+        // BigDecimal reads no exponent of more than ten digits, and expands one such as -999999999. A number that has one is zero, or
+        // beyond the range of a double.
+        if (rounded == 0) {
+            return text.toLowerCase(Locale.ROOT).split("e", 2)[0].chars().anyMatch(c -> c >= '1' && c <= '9') ? null : 0L;
         }
-        // The first test keeps an exponent such as -999999999 from being expanded.
-        if (number.signum() < 0 || asDouble() >= 0x1p65 || number.stripTrailingZeros().scale() > 0) {
+        if (rounded < 0 || rounded >= 0x1p65) {
+            return null;
+        }
+        BigDecimal number = new BigDecimal(text);
+        if (number.stripTrailingZeros().scale() > 0) {
             return null;
         }
         BigInteger whole = number.toBigInteger();

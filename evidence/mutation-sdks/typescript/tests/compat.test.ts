@@ -1,0 +1,4 @@
+import { COMPAT } from "../vectors/compat.js";
+import { eachVector } from "./folder.js";
+
+eachVector("session", COMPAT);

@@ -1,0 +1,4 @@
+import { NATIVE } from "../vectors/native.js";
+import { eachVector } from "./folder.js";
+
+eachVector("session3", NATIVE);

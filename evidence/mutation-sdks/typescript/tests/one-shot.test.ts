@@ -1,0 +1,4 @@
+import { ONE_SHOT, SERVER_ALONE } from "../vectors/one-shot.js";
+import { eachVector } from "./folder.js";
+
+eachVector("one-shot", ONE_SHOT, SERVER_ALONE);
