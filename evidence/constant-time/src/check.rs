@@ -33,12 +33,13 @@ struct Run {
 #[derive(Default)]
 struct Report {
     cases: Vec<Value>,
-    /// Places of Sealway that are not declared, with the cases that reach them.
-    undeclared: BTreeMap<String, BTreeSet<String>>,
-    /// Declared places, with the cases that reach them.
-    declared: BTreeMap<(String, String), BTreeSet<String>>,
-    /// Places of libraries: library and function, with the cases that reach them.
-    libraries: BTreeMap<(String, String), BTreeSet<String>>,
+    /// Places of Sealway that are not declared, with the families of cases that reach them. Valgrind reports a stack once in a
+    /// process, so a case of a family may share the place of another.
+    undeclared: BTreeMap<String, BTreeSet<&'static str>>,
+    /// Declared places, with the families that reach them.
+    declared: BTreeMap<(String, String), BTreeSet<&'static str>>,
+    /// Places of libraries: library and function, with the families that reach them.
+    libraries: BTreeMap<(String, String), BTreeSet<&'static str>>,
     reasons: BTreeSet<String>,
     problems: Vec<String>,
 }
@@ -51,18 +52,18 @@ pub(crate) fn run(is_short: bool) -> anyhow::Result<ExitCode> {
     ensure!(!memcheck::is_valgrind(), "check starts valgrind itself");
     let cases: Vec<Case> = cases::all().into_iter().filter(|case| !is_short || case.is_short()).collect();
     let mut report = Report::default();
-    // The short form needs one process for all planted leaks, and one for the rest; the whole has one for each case.
-    let groups: Vec<Vec<&Case>> = if is_short {
-        let (planted, others): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.is_planted());
-        planted.into_iter().map(|case| vec![case]).chain([others]).collect()
-    } else {
-        cases.iter().map(|case| vec![case]).collect()
-    };
-    for group in groups {
+    // A process for each planted leak, which must be told by itself, and one for each family; the short form has one for all.
+    let (planted, others): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.is_planted());
+    let mut groups: BTreeMap<&'static str, Vec<&Case>> = BTreeMap::new();
+    for case in others {
+        groups.entry(if is_short { "short" } else { case.family() }).or_default().push(case);
+    }
+    let planted = planted.into_iter().map(|case| (case.family(), vec![case]));
+    for (family, group) in planted.chain(groups) {
         let names: Vec<String> = group.iter().map(|case| case.name()).collect();
         match valgrind(&names) {
-            Ok(run) => report.judge(&names, group.iter().any(|case| case.is_planted()), &run),
-            Err(error) => report.problems.push(format!("{}: {error:#}", names.join(" "))),
+            Ok(run) => report.judge(family, &names, group.iter().any(|case| case.is_planted()), &run),
+            Err(error) => report.problems.push(format!("{family}: {error:#}")),
         }
     }
     if !is_short {
@@ -121,50 +122,42 @@ fn parse(text: &str) -> anyhow::Result<Vec<Place>> {
 }
 
 impl Report {
-    fn judge(&mut self, names: &[String], is_planted: bool, run: &Run) {
-        let cases = names.join(" ");
-        let mut count = [0_usize; 3];
+    fn judge(&mut self, family: &'static str, names: &[String], is_planted: bool, run: &Run) {
+        let mut planted = 0_usize;
         self.reasons.extend(run.reasons.iter().cloned());
         for place in &run.places {
             let (owner, nearest) = owner(&place.stack);
             match owner {
                 Owner::Library { name, function } => {
-                    count[2] += 1;
-                    let entry = self.libraries.entry((name, format!("{function} ({})", place.kind))).or_default();
-                    entry.extend(names.iter().cloned());
+                    self.libraries.entry((name, format!("{function} ({})", place.kind))).or_default().insert(family);
                 }
                 Owner::Ours { file, function } if declared::find(&file, &function).is_some() => {
-                    count[1] += 1;
-                    self.declared.entry((file, function)).or_default().extend(names.iter().cloned());
+                    self.declared.entry((file, function)).or_default().insert(family);
                 }
                 // A planted leak is one of its own file alone.
-                Owner::Ours { file, .. } if is_planted && file.ends_with("cases/planted.rs") => count[0] += 1,
+                Owner::Ours { file, .. } if is_planted && file.ends_with("cases/planted.rs") => planted += 1,
                 Owner::Ours { file, function } => {
-                    count[0] += 1;
                     let name = format!("{file} {function} ({}), in {}", place.kind, nearest.unwrap_or_default());
-                    self.undeclared.entry(name.clone()).or_default().extend(names.iter().cloned());
-                    self.problems.push(format!("{cases}: undeclared: {name}: {:?}", trace(&place.stack)));
+                    self.undeclared.entry(name.clone()).or_default().insert(family);
+                    self.problems.push(format!("{family}: undeclared: {name}: {:?}", trace(&place.stack)));
                 }
                 Owner::Runtime => {}
             }
         }
+        let is_told = |name: &String| valgrind(std::slice::from_ref(name)).is_ok_and(|run| !run.places.is_empty());
         for name in names {
-            match run.declared.get(name) {
-                // A case whose secrets reach neither a result nor a place has lost them, and shows nothing.
-                None | Some(0) if run.places.is_empty() => {
-                    self.problems.push(format!("{name}: no secret reached a result or a place"))
-                }
-                _ => {}
+            let secret_bytes = run.declared.get(name).copied().unwrap_or_default();
+            // A case whose secrets reach neither a result nor a place of its own has lost them, and shows nothing. A table that is
+            // read at a secret index is a place, and what is read from it counts as public.
+            if is_planted && planted == 0 {
+                self.problems.push(format!("{name}: the planted leak is not reported"));
+            } else if !is_planted && secret_bytes == 0 && !is_told(name) {
+                self.problems.push(format!("{name}: no secret reached a declared result or a place"));
             }
+            self.cases.push(json!({
+                "case": name, "family": family, "is_planted": is_planted, "planted_places": planted, "secret_bytes": secret_bytes,
+            }));
         }
-        if is_planted && count[0] == 0 {
-            self.problems.push(format!("{cases}: the planted leak is not reported"));
-        }
-        let [ours, declared, libraries] = count;
-        self.cases.push(json!({
-            "cases": names, "is_planted": is_planted, "ours": ours, "declared": declared, "libraries": libraries,
-            "secret_bytes": names.iter().filter_map(|name| run.declared.get(name)).sum::<usize>(),
-        }));
     }
 
     /// A declared place that no case reaches is out of date.
@@ -181,14 +174,14 @@ impl Report {
         let declared: Vec<Value> = self
             .declared
             .iter()
-            .map(|((file, function), cases)| {
-                json!({ "file": file, "function": function, "reason": reason(file, function), "cases": cases })
+            .map(|((file, function), families)| {
+                json!({ "file": file, "function": function, "reason": reason(file, function), "families": families })
             })
             .collect();
         let libraries: Vec<Value> = self
             .libraries
             .iter()
-            .map(|((library, function), cases)| json!({ "library": library, "function": function, "cases": cases }))
+            .map(|((library, function), families)| json!({ "library": library, "function": function, "families": families }))
             .collect();
         json!({
             "cases": self.cases, "undeclared": self.undeclared, "declared": declared, "libraries": libraries,

@@ -14,13 +14,32 @@ const fn declared(file: &'static str, function: &'static str, reason: &'static s
 const ALL_ZERO: &str =
     "a shared secret of zeros is rejected (RFC 7748 section 6.1): it is one that the peer's point alone decides";
 
+const POINT: &str = "the form of the public key of a scalar: whether it is a point, which the range of scalars ensures";
+
 pub(crate) const DECLARED: &[Declared] = &[
     declared("crates/proto/src/crypto/agreement_aws_lc.rs", "agree", ALL_ZERO),
     declared("crates/proto/src/crypto/rust_crypto/agreement.rs", "agree", ALL_ZERO),
+    declared("crates/proto/src/crypto/rust_crypto/agreement.rs", "on_p256", POINT),
+    declared("crates/proto/src/crypto/rust_crypto/mod.rs", "boxed", POINT),
     declared(
-        "crates/proto/src/crypto/rust_crypto/mod.rs",
-        "boxed",
-        "the form of the public key of a scalar: whether it is a point, which the range of scalars ensures",
+        "crates/proto/src/channel/noise/handshake.rs",
+        "check_pinned",
+        "accept or reject: the peer's static public key is the pinned one, compared in constant time",
+    ),
+    declared(
+        "crates/proto/src/channel/noise/record.rs",
+        "open",
+        "behind a verified tag: the kind of a record, and the cut of its padding, whose time tells the length of the padding",
+    ),
+    declared(
+        "crates/proto/src/channel/v1/server.rs",
+        "read_ack",
+        "accept or reject: the client's tag, compared in constant time",
+    ),
+    declared(
+        "crates/proto/src/mle/fle.rs",
+        "decrypt",
+        "the form has no tag, so its sender learns whether a padding is right, and its length; not where it goes wrong",
     ),
     declared(
         "crates/proto/src/mle/aws_lc.rs",

@@ -57,7 +57,7 @@ impl Frame {
         }
         // A frame without a file has only its name: one of the language's own, or it counts as Sealway's.
         if self.file.is_empty()
-            && ["core::", "alloc::", "std::", "<core::", "<alloc::", "mem"]
+            && ["core::", "alloc::", "std::", "<core::", "<alloc::", "__rustc::", "mem"]
                 .iter()
                 .any(|start| self.function.starts_with(start))
         {

@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::record::Record;
 use crate::shell;
 
-/// Rejections of each of the two kinds of a comparison: a million a comparison.
+/// Rejections of each of the two kinds of a comparison, unless the environment names another number: a million a comparison.
 const SAMPLES: &str = "500000";
+const SAMPLES_VARIABLE: &str = "SEALWAY_CONSTANT_TIME_SAMPLES";
 /// The bound of |t|.
 const GOAL: f64 = 4.5;
 
@@ -24,10 +25,11 @@ pub(super) fn run() -> anyhow::Result<Record> {
     ensure!(output.status.success() && problems.is_empty(), "{}", problems.join("\n"));
 
     let load = std::fs::read_to_string("/proc/loadavg")?.split(' ').next().unwrap_or_default().to_owned();
+    let samples = std::env::var(SAMPLES_VARIABLE).unwrap_or_else(|_| SAMPLES.to_owned());
     // One core, so that no comparison moves between caches.
     let core = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) - 1;
     let mut timing = shell::command("taskset");
-    timing.args(["-c", &core.to_string()]).arg(&program).args(["timing", SAMPLES]);
+    timing.args(["-c", &core.to_string()]).arg(&program).args(["timing", &samples]);
     let timing: Value = serde_json::from_str(&shell::output(&mut timing)?)?;
 
     let mut record = Record::default();
@@ -60,39 +62,35 @@ fn rows(list: &Value) -> impl Iterator<Item = &Value> {
 
 fn write_check(record: &mut Record, report: &Value) {
     let cases: Vec<&Value> = rows(&report["cases"]).collect();
-    let is_planted = |case: &&&Value| case["is_planted"].as_bool() == Some(true);
-    let planted = cases.iter().filter(is_planted).count();
-    let reported = cases.iter().filter(is_planted).filter(|case| case["ours"].as_u64() > Some(0)).count();
-    record.figure("cases under valgrind", cases.len() - planted);
+    let (planted, cases): (Vec<&Value>, Vec<&Value>) = cases.into_iter().partition(|case| case["is_planted"] == true);
+    let reported = planted.iter().filter(|case| case["planted_places"].as_u64() > Some(0)).count();
+    record.figure("cases under valgrind", cases.len());
     record.figure("undeclared places in Sealway", report["undeclared"].as_object().map_or(0, serde_json::Map::len));
     record.figure("declared places in Sealway", rows(&report["declared"]).count());
     record.figure("places in libraries", rows(&report["libraries"]).count());
-    record.figure("planted leaks reported", format!("{reported} of {planted}"));
-    let cases = cases.iter().filter(|case| !is_planted(case)).map(|case| {
-        let count = |name: &str| case[name].to_string();
-        vec![strings(&case["cases"]).join(" "), count("secret_bytes"), count("declared"), count("libraries")]
-    });
+    record.figure("planted leaks reported", format!("{reported} of {}", planted.len()));
+    let cases =
+        cases.iter().map(|case| vec![text(&case["case"]), text(&case["family"]), case["secret_bytes"].to_string()]);
     record.table(
         "Cases",
-        &["case and provider", "bytes of results that depend on a secret", "declared", "in libraries"],
+        &["case and provider", "family", "bytes of results that depend on a secret"],
         cases.collect(),
     );
+    let families = |place: &Value| strings(&place["families"]).join(", ");
     let declared = rows(&report["declared"]).map(|place| {
-        vec![format!("`{}`", text(&place["file"])), format!("`{}`", text(&place["function"])), text(&place["reason"])]
+        let file = format!("`{}`", text(&place["file"]));
+        vec![file, format!("`{}`", text(&place["function"])), text(&place["reason"]), families(place)]
     });
-    record.table("Declared places", &["file", "function", "reason"], declared.collect());
+    record.table("Declared places", &["file", "function", "reason", "families"], declared.collect());
     let reasons = strings(&report["reasons"]).into_iter().map(|reason| vec![reason]);
     record.table("Declared results", &["result"], reasons.collect());
-    let libraries = rows(&report["libraries"]).map(|place| {
-        let cases = strings(&place["cases"]);
-        let first = cases.first().cloned().unwrap_or_default();
-        vec![text(&place["library"]), format!("`{}`", text(&place["function"])), cases.len().to_string(), first]
-    });
-    record.table("Places in libraries", &["library", "function", "cases", "the first of them"], libraries.collect());
+    let libraries = rows(&report["libraries"])
+        .map(|place| vec![text(&place["library"]), format!("`{}`", text(&place["function"])), families(place)]);
+    record.table("Places in libraries", &["library", "function", "families"], libraries.collect());
 }
 
 fn write_timing(record: &mut Record, timing: &Value, load: &str) -> anyhow::Result<()> {
-    let (mut largest, mut table) = (0.0_f64, Vec::new());
+    let (mut largest, mut samples, mut table) = (0.0_f64, 0, Vec::new());
     for row in rows(&timing["comparisons"]) {
         let t = row["t_cropped"].as_f64().context("a comparison without t")?;
         let is_planted = row["is_planted"].as_bool() == Some(true);
@@ -101,6 +99,7 @@ fn write_timing(record: &mut Record, timing: &Value, load: &str) -> anyhow::Resu
         } else {
             largest = largest.max(t.abs());
         }
+        samples = row["samples"].as_u64().context("a comparison without a number of samples")?;
         let number = |value: &Value| value.as_f64().map_or_else(String::new, |value| format!("{value:.2}"));
         let kinds = strings(&row["kinds"]).join(", ");
         let medians = row["median_ns"]
@@ -125,6 +124,7 @@ fn write_timing(record: &mut Record, timing: &Value, load: &str) -> anyhow::Resu
     }
     ensure!(table.len() > 1, "no comparison was measured");
     record.figure("largest t of refusals", format!("{largest:.2} (goal: below {GOAL})"));
+    record.figure("rejections of each of both kinds of a comparison", samples);
     record.figure("load of the machine before the timing", load);
     record.table(
         "Time of refusals",

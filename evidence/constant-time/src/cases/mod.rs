@@ -66,6 +66,8 @@ impl Path {
 
 /// A path with a provider.
 pub(crate) struct Case {
+    /// The name of the module. Cases of one family run in one process.
+    family: &'static str,
     path: Path,
     library: &'static Library,
 }
@@ -74,6 +76,10 @@ impl Case {
     /// Returns `PATH/PROVIDER`.
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.path.name, self.library.name)
+    }
+
+    pub(crate) fn family(&self) -> &'static str {
+        self.family
     }
 
     pub(crate) fn is_planted(&self) -> bool {
@@ -91,19 +97,22 @@ impl Case {
 
 /// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
-    let paths = [
-        planted::PATHS,
-        session::PATHS,
-        native::PATHS,
-        hpke::PATHS,
-        channel::PATHS,
-        keys::PATHS,
-        mle::PATHS,
-        services::PATHS,
+    let families = [
+        ("planted", planted::PATHS),
+        ("session", session::PATHS),
+        ("native", native::PATHS),
+        ("hpke", hpke::PATHS),
+        ("channel", channel::PATHS),
+        ("keys", keys::PATHS),
+        ("mle", mle::PATHS),
+        ("services", services::PATHS),
     ];
-    let cases = paths.into_iter().flatten().flat_map(|path| {
-        let libraries = LIBRARIES.iter().take(if path.is_of_each { LIBRARIES.len() } else { 1 });
-        libraries.map(|library| Case { path: *path, library })
-    });
-    cases.collect()
+    let mut cases = Vec::new();
+    for (family, paths) in families {
+        for path in paths {
+            let libraries = LIBRARIES.iter().take(if path.is_of_each { LIBRARIES.len() } else { 1 });
+            cases.extend(libraries.map(|library| Case { family, path: *path, library }));
+        }
+    }
+    cases
 }
