@@ -57,8 +57,6 @@ command -v cmake >/dev/null || missing+=(cmake)
 command -v perl >/dev/null || missing+=(perl)
 # Which symbols lie where: the test that changes a byte of the module.
 command -v nm >/dev/null || missing+=(binutils)
-# Follows secrets through machine code: the constant-time evidence.
-command -v valgrind >/dev/null || missing+=(valgrind)
 # Units are verified by systemd-analyze; nothing of it is started.
 command -v systemd-analyze >/dev/null || missing+=(systemd)
 # The servers of the fault tests. Each test starts its own in a folder of its own.
@@ -84,6 +82,8 @@ command -v nghttpd >/dev/null || [[ -x /usr/sbin/nghttpd ]] || missing+=(nghttp2
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # A token of PKCS#11 in a folder.
 command -v softhsm2-util >/dev/null || missing+=(softhsm2)
+# The second tool over the protocol's models.
+command -v SPASS >/dev/null || missing+=(spass)
 # Scans of TLS listeners.
 command -v testssl >/dev/null || missing+=(testssl.sh)
 # Networks of their own, with few ports, and a core that is shared: the tests of the load generator.
@@ -315,6 +315,7 @@ haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | sed -n 1p | cut -d' ' -f3) || fail "
 openssl version >/dev/null || fail "openssl does not run."
 nghttp2=$(nghttp --version) && h2load --version >/dev/null && PATH=$PATH:/usr/sbin nghttpd --version >/dev/null || fail "nghttp, h2load or nghttpd does not run."
 "$venv/bin/verifpal" --version >/dev/null || fail "verifpal does not run from $venv."
+command -v SPASS >/dev/null || fail "SPASS is missing: install the package spass."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
 tmux -V >/dev/null || fail "tmux does not run."
 sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
@@ -327,12 +328,11 @@ go version -m "$venv/bin/helm" | grep "helm/v3[[:space:]]$helm_version" >/dev/nu
 go version -m "$venv/bin/kube-score" | grep "kube-score[[:space:]]$kube_score_version" >/dev/null || fail "kube-score is not $kube_score_version: remove $kube_score_stamp and run this again."
 hadolint=$("$venv/bin/hadolint" --version) || fail "hadolint does not run from $venv."
 cmake=$(cmake --version | sed -n 1p) || fail "cmake does not run."
-valgrind=$(valgrind --version) || fail "valgrind does not run."
 systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 prometheus=$(prometheus --version 2>&1 | sed -n 's/^prometheus, version \([^ ]*\).*/\1/p')
 [[ -n $prometheus ]] && promtool --version >/dev/null 2>&1 || fail "prometheus does not run."
 go version -m "$venv/bin/toxiproxy-server" | grep "toxiproxy/v2[[:space:]]$toxiproxy_version" >/dev/null || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
-echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, $valgrind, helm $helm_version, $hadolint, $cmake, $go, node $node"
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny, $mdbook"
 # apps/test installs in the same way, and finds that nothing is left to do.
 for folder in sdk/typescript apps; do

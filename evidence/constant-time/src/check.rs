@@ -80,7 +80,7 @@ fn valgrind(names: &[String]) -> anyhow::Result<Run> {
     command.args(["--tool=memcheck", "--quiet", "--xml=yes", "--error-limit=no", "--leak-check=no", FRAMES]);
     command.args(["--expensive-definedness-checks=yes", "--read-inline-info=yes"]);
     command.arg(format!("--xml-file={}", log.display())).arg(program).arg("run").args(names);
-    let output = command.output().context("valgrind does not start: scripts/setup-tests.sh installs it")?;
+    let output = command.output().context("valgrind does not start: scripts/setup-evidence.sh asks for it")?;
     let text = std::fs::read_to_string(&log).context("valgrind wrote no report");
     // A report that cannot be removed is the next run's to overwrite.
     drop(std::fs::remove_file(&log));

@@ -57,11 +57,6 @@ pub(crate) fn mark(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, bytes.as_mut_ptr().addr(), bytes.len(), 0);
 }
 
-/// Marks bytes behind a shared reference as a secret: those of a value that a library owns.
-pub(crate) fn mark_shared(bytes: &[u8]) {
-    request(MAKE_MEM_UNDEFINED, bytes.as_ptr().addr(), bytes.len(), 0);
-}
-
 /// Returns the bytes, marked as a secret.
 pub(crate) fn secret<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     mark(&mut bytes);

@@ -4,16 +4,13 @@
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use sealway_broker::operation::{SignedInput, mac, verify_mac};
 use sealway_proto::crypto::is_equal;
 use sealway_proto::session::SealedCall;
 use sealway_proto::session::native::SealedRequest;
 use sealway_proto::wire::ReplayPolicy;
-use sealway_sessions::endpoint::bearer_is;
 use serde_json::json;
 
-use crate::cases::{LIBRARIES, Library, NOW_MS, native, services, session};
+use crate::cases::{LIBRARIES, Library, NOW_MS, native, session};
 use crate::welch::{self, GOAL, Kind};
 
 /// Number of bounds above which samples are left out.
@@ -95,9 +92,6 @@ fn comparisons() -> anyhow::Result<Vec<Comparison>> {
         false,
     );
 
-    let token = "0123456789abcdef0123456789abcdef";
-    add("bearer token of the sessions", kinds(token.as_bytes(), [0, 31], ENDS)?, bearer(token), false);
-    add("MAC of the broker", kinds(&broker_tag()?, [0, 31], ENDS)?, broker_mac()?, false);
     for library in &LIBRARIES {
         let name = library.name;
         let (body, reject) = v2_call(library)?;
@@ -124,30 +118,6 @@ fn comparisons() -> anyhow::Result<Vec<Comparison>> {
 #[inline(never)]
 fn ends_early(secret: &[u8; 32], input: &[u8]) -> bool {
     secret.iter().zip(input).any(|(one, other)| std::hint::black_box(*one) != *other)
-}
-
-fn bearer(token: &'static str) -> Box<dyn FnMut(&[u8]) -> bool> {
-    let mut headers = HeaderMap::new();
-    Box::new(move |input| {
-        let value = [b"Bearer ", input].concat();
-        let Ok(value) = HeaderValue::from_bytes(&value) else { return false };
-        headers.insert(AUTHORIZATION, value);
-        !bearer_is(&headers, token)
-    })
-}
-
-fn broker_tag() -> anyhow::Result<Vec<u8>> {
-    let (profile, key) = services::mac_key()?;
-    let tags = mac(&profile, &key, &[b"message"]).map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
-    tags.outputs.into_iter().next().context("no tag")
-}
-
-fn broker_mac() -> anyhow::Result<Box<dyn FnMut(&[u8]) -> bool>> {
-    let (profile, key) = services::mac_key()?;
-    Ok(Box::new(move |input| {
-        let signed = SignedInput { input: b"message", signature: input, key_version: 1 };
-        verify_mac(&profile, &key, &[signed]).is_ok_and(|valid| valid == [false])
-    }))
 }
 
 type Refused = (Vec<u8>, Box<dyn FnMut(&[u8]) -> bool>);

@@ -63,7 +63,7 @@ impl Tokens {
     }
 
     /// Returns the number of a request's token if the request is authorised; 0 if no token is required.
-    pub fn lets_in(&self, headers: &HeaderMap) -> Option<usize> {
+    fn lets_in(&self, headers: &HeaderMap) -> Option<usize> {
         if self.0.is_empty() {
             return Some(0);
         }

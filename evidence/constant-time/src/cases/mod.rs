@@ -6,7 +6,6 @@ mod keys;
 mod mle;
 pub(crate) mod native;
 mod planted;
-pub(crate) mod services;
 pub(crate) mod session;
 
 use sealway_proto::crypto::agreement::AgreementProvider;
@@ -105,7 +104,6 @@ pub(crate) fn all() -> Vec<Case> {
         ("channel", channel::PATHS),
         ("keys", keys::PATHS),
         ("mle", mle::PATHS),
-        ("services", services::PATHS),
     ];
     let mut cases = Vec::new();
     for (family, paths) in families {

@@ -1,5 +1,0 @@
-/* Reads the byte behind a buffer of Rust. */
-#include <stddef.h>
-#include <stdint.h>
-
-uint8_t read_behind(const uint8_t *bytes, size_t len) { return bytes[len]; }
