@@ -16,11 +16,14 @@ use crate::welch::{self, GOAL, Kind};
 /// Number of bounds above which samples are left out.
 const CROPS: i32 = 100;
 
+/// Returns whether an input is rejected.
+type Reject = Box<dyn FnMut(&[u8]) -> bool>;
+
 /// A comparison: two kinds of wrong input, and the function that rejects one.
 struct Comparison {
     name: String,
     kinds: [Kind; 2],
-    reject: Box<dyn FnMut(&[u8]) -> bool>,
+    reject: Reject,
     is_planted: bool,
 }
 
@@ -120,7 +123,7 @@ fn ends_early(secret: &[u8; 32], input: &[u8]) -> bool {
     secret.iter().zip(input).any(|(one, other)| std::hint::black_box(*one) != *other)
 }
 
-type Refused = (Vec<u8>, Box<dyn FnMut(&[u8]) -> bool>);
+type Refused = (Vec<u8>, Reject);
 
 fn v2_call(library: &'static Library) -> anyhow::Result<Refused> {
     let (headers, body, session) = session::sealed_request(library)?;
