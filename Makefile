@@ -58,7 +58,7 @@ stranger: ## install the .deb of target/dist in a clean root, and time the first
 	scripts/stranger.sh
 vectors: ## write vectors/ anew from the reference
 	cargo xtask vectors
-model: ## run Verifpal over the models of spec/model, a minute
+model: ## run Verifpal and SPASS over the models of spec/model, and its searches, a minute
 	cargo xtask model
 fmt: ## format
 	cargo fmt --all

@@ -11,8 +11,9 @@ usage: resend.py [VARIANT]
 """
 
 import sys
-from collections import deque
 from typing import NamedTuple
+
+from search import Result, Row, rows, search
 
 WINDOW = 1         # The widest window, in ticks.
 SKEW = 1           # How far the clocks of two servers may differ, and how far a fast client's stamps run ahead.
@@ -21,16 +22,18 @@ SESSION_END = 4    # By the clock of server 0, which agreed the session at 0.
 LAST_TICK = 6
 SLEPT = -4         # Stamps of a client whose clock stood still while it slept.
 
-# What is taken out or put back in each variant, and whether a call is then executed more than once.
+QUERY = "executed at most once"
+
+# What is taken out or put back in each variant, and the query that then fails.
 VARIANTS = {
-    "as designed": False,
-    "early loss": True,         # sent again where server_time_ms is before the session's end, signed: the rule until now
-    "late stamp": True,         # sent again where the stamp is at or after the session's end
-    "without elapsed": True,    # at clock_skew the answer's way counts for nothing
-    "without margin": True,     # at clock_skew servers are taken to have one clock
-    "without mac": True,        # anybody says what the time is
-    "early stamp": True,        # a stamp that was too early counts as never served
-    "without second look": True,  # session and stamp are not checked again with the claim
+    "as designed": "",
+    "early loss": QUERY,         # sent again where server_time_ms is before the session's end, signed: the rule until now
+    "late stamp": QUERY,         # sent again where the stamp is at or after the session's end
+    "without elapsed": QUERY,    # at clock_skew the answer's way counts for nothing
+    "without margin": QUERY,     # at clock_skew servers are taken to have one clock
+    "without mac": QUERY,        # anybody says what the time is
+    "early stamp": QUERY,        # a stamp that was too early counts as never served
+    "without second look": QUERY,  # session and stamp are not checked again with the claim
 }
 
 
@@ -156,42 +159,20 @@ def after(world: World, state: State):
         yield state._replace(known=tuple(known - {0} for known in state.known), spent=state.spent | {"revoke"})
 
 
-def search(variant: str) -> tuple[bool, bool, int]:
-    """Whether some call is executed more than once, whether some call that was sent again is executed, and how many states
-    there are up to there."""
-    twice, again, count = False, False, 0
-    for is_shared in (False, True):
-        for skew in (-SKEW, 0, SKEW):
-            for offset in (SLEPT, -WINDOW, 0, SKEW, -SLEPT):
-                world = World(variant, is_shared, skew, offset)
-                begin = State()
-                seen, todo = {begin}, deque([begin])
-                while todo:
-                    state = todo.popleft()
-                    if state.executed > 1:
-                        return True, True, count + len(seen)
-                    again |= state.executed == 1 and len(state.requests) > 1
-                    for following in after(world, state):
-                        if following not in seen:
-                            seen.add(following)
-                            todo.append(following)
-                count += len(seen)
-    return twice, again, count
+def result(variant: str) -> Result:
+    """Whether some call is executed more than once, and whether some call that was sent again is executed: a rule that never
+    sends again would prove nothing about this one."""
+    worlds = [World(variant, is_shared, skew, offset)
+              for is_shared in (False, True) for skew in (-SKEW, 0, SKEW) for offset in (SLEPT, -WINDOW, 0, SKEW, -SLEPT)]
+    systems = ((State(), lambda state, world=world: after(world, state)) for world in worlds)
+    return search(systems, lambda state: QUERY if state.executed > 1 else "", lambda state: state.executed == 1 and len(state.requests) > 1)
 
 
-def check(names=None) -> list[str]:
-    """Runs the variants; which of them gave something else than they must."""
-    wrong = []
-    for name in names or VARIANTS:
-        twice, again, states = search(name)
-        print(f"resend, {name}: {'executed more than once' if twice else 'at most once'}, {states} states", flush=True)
-        # A rule that never sends again would prove nothing about this one.
-        if twice is not VARIANTS[name] or not again:
-            wrong.append(f"resend, {name}")
-    return wrong
+def check(names=None) -> list[Row]:
+    """Runs the variants."""
+    return rows("resend", VARIANTS, result, names)
 
 
 if __name__ == "__main__":
-    found = check(sys.argv[1:])
-    if found:
-        raise SystemExit("other than the model says: " + "; ".join(found))
+    if not all(row.is_as_expected for row in check(sys.argv[1:])):
+        raise SystemExit("other than the model says")

@@ -1,28 +1,57 @@
 #!/usr/bin/env python3
-"""Runs the models of this folder, as they are and with the changes that their variants name: Verifpal over the `.vp` files,
-and the search of resend.py.
+"""Runs the models of this folder, as they are and with the changes that their variants name: Verifpal and SPASS over the `.vp`
+files, and the searches of resend.py, lineage.py and rotation.py.
 
-usage: run.py [MODEL [VARIANT]]
+usage: run.py [--long] [--record FILE] [MODEL [VARIANT]]
 
 A model's head says what each variant must give: `// without list: c0a0a1`. A line that has `// without list: …` behind it is
-replaced by what stands there. README.md says what the letters mean. The command is `verifpal`, or what the variable VERIFPAL names.
+replaced by what stands there. README.md says what the letters mean. The commands are `verifpal` and `SPASS`, or what the variables
+VERIFPAL and SPASS name. Without --long, SPASS leaves out the variants of the models that cost it most. A record has all verdicts as JSON.
 """
 
+import argparse
+import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
+import horn
+import lineage
 import resend
+import rotation
 
 HERE = Path(__file__).resolve().parent
 HEAD = re.compile(r"// ([a-z_ ]+): ((?:[cafue][01])+)")
 SESSIONS = re.compile(r"// sessions: (\d)")
 TIMEOUT_SEC = 600
+SEARCHES = {"resend": resend.check, "lineage": lineage.check, "rotation": rotation.check}
+# Models of which SPASS judges only the design in the short form: a variant takes it five seconds.
+COSTLY = {"one_shot"}
+INSTALL = {"VERIFPAL": "cargo install verifpal --version 1.6.7 --locked --ignore-rust-version", "SPASS": "apt-get install spass"}
+
+
+class Plan(NamedTuple):
+    """A variant of a model, and what it must give."""
+    model: str
+    variant: str
+    expected: str
+    text: str
+
+
+class Verdict(NamedTuple):
+    plan: Plan
+    verifpal: str
+    spass: str | None    # Nothing where it was left out.
+    clauses: int
+
+    @property
+    def is_as_expected(self) -> bool:
+        return self.verifpal == self.plan.expected and self.spass in (None, self.plan.expected)
 
 
 def expectations(text: str) -> dict[str, str]:
@@ -47,50 +76,78 @@ def variant(text: str, name: str, known) -> str:
     return "\n".join(out) + "\n"
 
 
-def verdict(verifpal: str, text: str, sessions: str) -> str:
+def plans(path: Path) -> list[Plan]:
+    text = path.read_text()
+    expected = expectations(text)
+    known = [re.escape(name) for name in expected]
+    return [Plan(path.stem, name, want, variant(text, name, known)) for name, want in expected.items()]
+
+
+def tool(name: str) -> str:
+    found = shutil.which(os.environ.get(name, {"VERIFPAL": "verifpal"}.get(name, name)))
+    if found is None:
+        raise SystemExit(f"{name.lower()} is not installed, so the models were not checked: {INSTALL[name]}")
+    return found
+
+
+def by_verifpal(verifpal: str, text: str) -> str:
+    sessions = SESSIONS.search(text)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.vp"
         path.write_text(text)
-        run = subprocess.run([verifpal, "verify", "model.vp", "--quiet", "--result-code", "--color", "never", "--sessions", sessions],
-                             cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_SEC)
+        command = [verifpal, "verify", "model.vp", "--quiet", "--result-code", "--color", "never", "--sessions",
+                   sessions.group(1) if sessions else "2"]
+        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_SEC)
     lines = run.stdout.split()
     return lines[-1] if run.returncode == 0 and lines else f"failed: {run.stderr.strip()}"
 
 
-def main() -> None:
-    models = sorted(HERE.glob("*.vp"))
-    # It needs nothing but this interpreter, so no machine passes it over.
-    found = resend.check(sys.argv[2:]) if sys.argv[1:2] in ([], ["resend"]) else []
-    if found:
-        raise SystemExit("other than the models say: " + "; ".join(found))
-    if sys.argv[1:2] == ["resend"]:
-        return
-    if sys.argv[1:]:
-        models = [HERE / f"{sys.argv[1]}.vp"]
-    # Read before the tool is looked for: a model that contradicts itself is found everywhere.
-    texts = {path.stem: path.read_text() for path in models}
-    planned = [(stem, name, want) for stem, text in texts.items() for name, want in expectations(text).items()
-               if not sys.argv[2:] or name == sys.argv[2]]
-    known = {stem: [re.escape(name) for name in expectations(text)] for stem, text in texts.items()}
-    built = {(stem, name): variant(texts[stem], name, known[stem]) for stem, name, _ in planned}
-    verifpal = shutil.which(os.environ.get("VERIFPAL", "verifpal"))
-    if verifpal is None:
-        raise SystemExit(f"verifpal is not installed, so {len(planned)} models were not checked: "
-                         "cargo install verifpal --version 1.6.7 --locked --ignore-rust-version")
+def judged(planned: list[Plan], is_long: bool):
+    """The verdicts of both tools, in the order of the plans."""
+    verifpal, spass = tool("VERIFPAL"), tool("SPASS")
 
-    def judged(stem: str, name: str) -> str:
-        sessions = SESSIONS.search(texts[stem])
-        return verdict(verifpal, built[stem, name], sessions.group(1) if sessions else "2")
+    def both(plan: Plan) -> Verdict:
+        first = by_verifpal(verifpal, plan.text)
+        if not is_long and plan.model in COSTLY and plan.variant != "as designed":
+            return Verdict(plan, first, None, 0)
+        return Verdict(plan, first, *horn.verdict(spass, plan.text))
 
-    wrong = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        verdicts = pool.map(lambda plan: judged(*plan[:2]), planned)
-        for (stem, name, want), got in zip(planned, verdicts):
-            print(f"{stem}, {name}: {got}" + ("" if got == want else f", and not {want}"), flush=True)
-            wrong += [f"{stem}, {name}"] * (got != want)
+        yield from pool.map(both, planned)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("variant", nargs="?")
+    asked = parser.parse_args()
+    # Read before the tools are looked for: a model that contradicts itself is found everywhere.
+    planned = [plan for path in sorted(HERE.glob("*.vp")) for plan in plans(path)
+               if asked.model in (None, plan.model) and asked.variant in (None, plan.variant)]
+    # They need nothing but this interpreter.
+    names = [asked.variant] if asked.variant else None
+    searched = [row for name, check in SEARCHES.items() if asked.model in (None, name) for row in check(names)]
+    wrong = [f"{row.model}, {row.variant}" for row in searched if not row.is_as_expected]
+    verdicts = []
+    for verdict in judged(planned, asked.long) if planned else ():
+        plan, is_good = verdict.plan, verdict.is_as_expected
+        second = "" if verdict.spass is None else f", {verdict.spass} by SPASS"
+        print(f"{plan.model}, {plan.variant}: {verdict.verifpal}{second}{'' if is_good else f', and not {plan.expected}'}", flush=True)
+        verdicts.append(verdict)
+        wrong += [f"{plan.model}, {plan.variant}"] * (not is_good)
+    if not searched and not verdicts:
+        raise SystemExit("there is no such model or variant")
+    if asked.record:
+        asked.record.write_text(json.dumps({
+            "verdicts": [{"model": plan.model, "variant": plan.variant, "expected": plan.expected, "verifpal": verifpal, "spass": spass,
+                          "clauses": clauses} for plan, verifpal, spass, clauses in verdicts],
+            "searches": [{"model": row.model, "variant": row.variant, "expected": row.expected, "broken": row.result.broken,
+                          "states": row.result.states} for row in searched]}))
     if wrong:
         raise SystemExit("other than the models say: " + "; ".join(wrong))
-    print(f"models: {len(planned)} as expected")
+    print(f"models: {len(verdicts)} variants and {len(searched)} searches as expected")
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ mod tests {
         /// Fills one shard, lets all but `kept` tokens expire, and returns the capacity before and after.
         fn swept(kept: impl Fn(usize) -> usize) -> [usize; 3] {
             let replays = Replays::new(10_000);
-            let capacity = || replays.shards[0].lock().capacity();
+            let capacity = || replays.shards[0].lock().used.capacity();
             let token = |number: usize| {
                 let mut key = [0; 16];
                 key[8..].copy_from_slice(&(number as u64).to_be_bytes());

@@ -1,7 +1,7 @@
 //! `cargo xtask codegen` generates checked-in Rust from spec/*.proto. Messages and methods go into the crate proto, which has no
 //! I/O; clients and brokers are generic over them. It also writes the references of the configuration ([`crate::settings`]) and
 //! of errors ([`crate::errors`]), the tables that compare the SDKs ([`crate::alike`]), and those of the broker's standards
-//! ([`crate::standards`]), and the pages of the evidence ([`crate::evidence`]).
+//! ([`crate::standards`]), the pages of the evidence ([`crate::evidence`]), and the exemptions from review ([`crate::vet`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{FieldDescriptorProto, FileDescriptorSet};
 
-use crate::{alike, errors, evidence, settings, shell, standards};
+use crate::{alike, errors, evidence, settings, shell, standards, vet};
 
 /// A wire: its file in spec/, its package, and the name of its modules.
 struct Wire {
@@ -41,7 +41,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
         .chain(settings::generate()?)
         .chain(errors::generate()?)
         .chain(evidence::generate()?)
-        .chain([alike::generate()?, standards::generate()?])
+        .chain([alike::generate()?, standards::generate()?, vet::generate()?])
     {
         let file = shell::root().join(&path);
         if std::fs::read_to_string(&file).is_ok_and(|there| there == text) {

@@ -34,6 +34,7 @@ mod steps;
 mod test;
 mod tidy;
 mod vectors;
+mod vet;
 mod workflows;
 
 use std::process::ExitCode;
@@ -85,7 +86,7 @@ enum Job {
         #[arg(long)]
         check: bool,
     },
-    /// Run Verifpal over the models of spec/model
+    /// Run Verifpal and SPASS over the models of spec/model, and its searches
     Model,
     /// Build the docs site in target/site, and check its links, its search and its accessibility in a browser
     Site {

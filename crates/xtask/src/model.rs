@@ -1,4 +1,4 @@
-//! `cargo xtask model`: Verifpal over the models of `spec/model/`.
+//! `cargo xtask model`: Verifpal and SPASS over the models of `spec/model/`, and its searches.
 
 use crate::shell;
 

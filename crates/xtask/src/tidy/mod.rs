@@ -6,6 +6,7 @@ mod externals;
 mod files;
 mod graph;
 mod imports;
+mod insights;
 mod manifests;
 mod names;
 mod notes;
@@ -58,6 +59,23 @@ fn stale_references() -> anyhow::Result<Vec<Finding>> {
     Ok(stale.map(|(path, _)| Finding::new(path, message)).collect())
 }
 
+/// Returns the threats of SECURITY.md, each with its name and whether it names a test.
+///
+/// # Errors
+/// Git cannot list the files.
+pub(crate) fn threats() -> anyhow::Result<Vec<(String, bool)>> {
+    let threats = proofs::threats(&files::read(&shell::root())?);
+    Ok(threats.into_iter().map(|threat| (threat.name, threat.has_test)).collect())
+}
+
+/// Returns the findings of the rule for SECURITY-INSIGHTS.yml as texts.
+///
+/// # Errors
+/// Git cannot list the files.
+pub(crate) fn insights() -> anyhow::Result<Vec<String>> {
+    Ok(insights::check(&files::read(&shell::root())?).iter().map(ToString::to_string).collect())
+}
+
 /// The path of the counts of the rule `prose` from the root.
 const PROSE: &str = "crates/xtask/src/tidy/prose.txt";
 
@@ -76,7 +94,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
     let lock = externals::read_lock(&shell::root())?;
     let home = std::env::var("HOME").unwrap_or_default();
 
-    let rules: [(&str, Vec<Finding>); 15] = [
+    let rules: [(&str, Vec<Finding>); 16] = [
         ("import table", imports::check(&graph)),
         ("crates of others", externals::check(&graph, &lock)),
         ("manifests", manifests::check(&sources)),
@@ -88,6 +106,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
         ("proofs of tables", proofs::check(&sources)),
         ("the SDKs' table", sdk_table::check(&sources)),
         ("packages", packages::check(&sources)),
+        ("security insights", insights::check(&sources)),
         ("paths", paths::check(&sources, &home)),
         ("files named", walks::check(&sources)),
         ("generated reference", stale_references()?),
