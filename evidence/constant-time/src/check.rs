@@ -15,7 +15,7 @@ use crate::owner::{Frame, Owner, owner};
 /// Most frames of a stack that valgrind records.
 const FRAMES: &str = "--num-callers=80";
 
-/// One error of memcheck.
+/// One error that memcheck reports.
 struct Place {
     kind: String,
     stack: Vec<Frame>,

@@ -140,7 +140,7 @@ mod tests {
         let stack = [
             frame("bcmp", "./shared", "vg_replace_strmem.c", "/usr/libexec/valgrind/vgpreload_memcheck-amd64-linux.so"),
             frame("eq", "/rustc/1/library/core/src/slice", "cmp.rs", "/a"),
-            frame("eq", "/home/u/.cargo/registry/src/index-1/zeroize-1.8.1/src", "lib.rs", "/a"),
+            frame("eq", "/c/registry/src/index-1/zeroize-1.8.1/src", "lib.rs", "/a"),
             frame("sealway_gateway::psk::is_psk_accepted", "/a/crates/gateway/src", "psk.rs", "/a"),
         ];
         let ours = Owner::Ours { file: "crates/gateway/src/psk.rs".into(), function: "is_psk_accepted".into() };

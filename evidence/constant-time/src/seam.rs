@@ -17,7 +17,7 @@ use crate::memcheck::{declare, mark, secret};
 const CIPHERTEXT: &str = "ciphertext and tag: they go over the wire";
 const PUBLIC: &str = "public key or encapsulated secret: they go over the wire";
 
-/// The provider around `0`.
+/// The provider around the one in `0`.
 #[derive(Debug)]
 pub(crate) struct Seam(pub(crate) &'static dyn AgreementProvider);
 
@@ -220,11 +220,11 @@ impl Provider for SecretKeys {
 #[derive(Debug)]
 pub(crate) struct Jose(pub(crate) AwsLcJose);
 
-struct Wrapped<T: ?Sized>(Box<T>);
+struct AroundWrap<T: ?Sized>(Box<T>);
 
 const WRAPPED: &str = "an encrypted key: it goes over the wire";
 
-impl<T: Unwrap + ?Sized> Unwrap for Wrapped<T> {
+impl<T: Unwrap + ?Sized> Unwrap for AroundWrap<T> {
     fn unwrap_key(&self, encrypted_key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let mut key = self.0.unwrap_key(encrypted_key)?;
         mark(&mut key);
@@ -232,7 +232,7 @@ impl<T: Unwrap + ?Sized> Unwrap for Wrapped<T> {
     }
 }
 
-impl<T: Wrap + ?Sized> Wrap for Wrapped<T> {
+impl<T: Wrap + ?Sized> Wrap for AroundWrap<T> {
     fn wrap_key(&self, cek: &[u8]) -> Result<Vec<u8>, CryptoFailure> {
         let wrapped = self.0.wrap_key(cek)?;
         declare(&wrapped, WRAPPED);
@@ -240,13 +240,13 @@ impl<T: Wrap + ?Sized> Wrap for Wrapped<T> {
     }
 }
 
-impl RsaPrivate for Wrapped<dyn RsaPrivate> {
+impl RsaPrivate for AroundWrap<dyn RsaPrivate> {
     fn public_spki(&self) -> Result<Vec<u8>, CryptoFailure> {
         self.0.public_spki()
     }
 }
 
-impl P256Private for Wrapped<dyn P256Private> {
+impl P256Private for AroundWrap<dyn P256Private> {
     fn public_point(&self) -> [u8; 65] {
         let point = self.0.public_point();
         declare(&point, PUBLIC);
@@ -254,7 +254,7 @@ impl P256Private for Wrapped<dyn P256Private> {
     }
 }
 
-impl AesWrap for Wrapped<dyn AesWrap> {}
+impl AesWrap for AroundWrap<dyn AesWrap> {}
 
 static BASE: Seam = Seam(&AwsLc);
 
@@ -300,18 +300,18 @@ impl JoseProvider for Jose {
     }
 
     fn rsa_private(&self, alg: Alg, pkcs8: &[u8]) -> Result<Box<dyn RsaPrivate>, CryptoFailure> {
-        Ok(Box::new(Wrapped(self.0.rsa_private(alg, pkcs8)?)))
+        Ok(Box::new(AroundWrap(self.0.rsa_private(alg, pkcs8)?)))
     }
 
     fn rsa_public(&self, alg: Alg, spki: &[u8]) -> Result<Box<dyn Wrap>, CryptoFailure> {
-        Ok(Box::new(Wrapped(self.0.rsa_public(alg, spki)?)))
+        Ok(Box::new(AroundWrap(self.0.rsa_public(alg, spki)?)))
     }
 
     fn p256_private(&self, scalar: &[u8; 32]) -> Result<Box<dyn P256Private>, CryptoFailure> {
-        Ok(Box::new(Wrapped(self.0.p256_private(&secret(*scalar))?)))
+        Ok(Box::new(AroundWrap(self.0.p256_private(&secret(*scalar))?)))
     }
 
     fn aes_wrap(&self, key: &[u8]) -> Result<Box<dyn AesWrap>, CryptoFailure> {
-        Ok(Box::new(Wrapped(self.0.aes_wrap(key)?)))
+        Ok(Box::new(AroundWrap(self.0.aes_wrap(key)?)))
     }
 }

@@ -123,9 +123,9 @@ fn ends_early(secret: &[u8; 32], input: &[u8]) -> bool {
     secret.iter().zip(input).any(|(one, other)| std::hint::black_box(*one) != *other)
 }
 
-type Refused = (Vec<u8>, Reject);
+type Rejection = (Vec<u8>, Reject);
 
-fn v2_call(library: &'static Library) -> anyhow::Result<Refused> {
+fn v2_call(library: &'static Library) -> anyhow::Result<Rejection> {
     let (headers, body, session) = session::sealed_request(library)?;
     let (policy, provider) = (ReplayPolicy::default(), library.provider);
     let reject = move |input: &[u8]| {
@@ -135,7 +135,7 @@ fn v2_call(library: &'static Library) -> anyhow::Result<Refused> {
     Ok((body, Box::new(reject)))
 }
 
-fn native_call(library: &'static Library) -> anyhow::Result<Refused> {
+fn native_call(library: &'static Library) -> anyhow::Result<Rejection> {
     let (headers, stream, session) = native::sealed_request(library)?;
     let (policy, provider) = (ReplayPolicy::default(), library.provider);
     let mut frame = Vec::with_capacity(4096);

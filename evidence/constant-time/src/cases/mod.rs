@@ -72,7 +72,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Returns `PATH/PROVIDER`.
+    /// Returns the name of the case, `PATH/PROVIDER`.
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.path.name, self.library.name)
     }
@@ -94,7 +94,7 @@ impl Case {
     }
 }
 
-/// Returns all cases.
+/// Returns all cases, in the order of their families.
 pub(crate) fn all() -> Vec<Case> {
     let families = [
         ("planted", planted::PATHS),

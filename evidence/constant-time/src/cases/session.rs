@@ -39,10 +39,10 @@ fn agreed(library: &Library, wire: Wire) -> anyhow::Result<(ClientSession, Arc<S
     Ok((client, Arc::new(session)))
 }
 
-type Sealed = (Vec<(&'static str, String)>, Vec<u8>, Arc<Session>);
+type RequestParts = (Vec<(&'static str, String)>, Vec<u8>, Arc<Session>);
 
 /// The headers and the body of a request on wire 2, and the session that opens it.
-pub(crate) fn sealed_request(library: &Library) -> anyhow::Result<Sealed> {
+pub(crate) fn sealed_request(library: &Library) -> anyhow::Result<RequestParts> {
     let (client, session) = agreed(library, Wire::V2)?;
     let (sealed, _) = client.seal(PATH, SealBuffer::from([0x61; 1024].as_slice()), NOW_MS, &randoms(5), &mut |_| ())?;
     Ok((sealed.headers, sealed.body, session))
