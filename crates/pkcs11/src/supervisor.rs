@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
 use parking_lot::{Condvar, Mutex};
 use zeroize::Zeroizing;
 
@@ -114,8 +113,7 @@ impl SharedState {
     /// Starts a host, and logs in.
     fn start(self: &Arc<Self>) -> Result<Arc<Host>, Error> {
         let pin = self.pin.read()?;
-        let is_same = |rejected: &str| verify_slices_are_equal(rejected.as_bytes(), pin.as_bytes()).is_ok();
-        if let Some((_, err)) = self.state.lock().rejected.as_ref().filter(|(rejected, _)| is_same(rejected)) {
+        if let Some((_, err)) = self.state.lock().rejected.as_ref().filter(|(rejected, _)| *rejected == pin) {
             return Err(err.clone());
         }
         metrics::counter!("sealway_pkcs11_starts_total", "token" => self.name.clone()).increment(1);
