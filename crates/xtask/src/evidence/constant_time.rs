@@ -10,7 +10,7 @@ use crate::shell;
 /// Rejections of each of the two kinds of a comparison, unless the environment names another number: a million a comparison.
 const SAMPLES: &str = "500000";
 const SAMPLES_VARIABLE: &str = "SEALWAY_CONSTANT_TIME_SAMPLES";
-/// The bound of |t|.
+/// The bound of |t| that dudect names.
 const GOAL: f64 = 4.5;
 
 pub(super) fn run() -> anyhow::Result<Record> {
