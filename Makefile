@@ -48,7 +48,7 @@ accept-gateway: ## the published acceptance test: 4 x 3,000 new mTLS connections
 	cargo xtask accept-gateway $(ARGS)
 fuzz: ## fuzz every target for a minute, or TARGET=name
 	cargo xtask fuzz $(TARGET)
-evidence: ## all evidence of docs/assurance in its long form, hours; ARGS="proofs memory" are two kinds
+evidence: ## all evidence of docs/assurance in its long form, hours; ARGS="proofs model" are two kinds
 	cargo xtask evidence $(ARGS)
 publish-dry-run: ## the packages of npm, PyPI, Maven, Go and crates.io, made, checked and installed; nothing is uploaded
 	cargo xtask publish-dry-run $(ARGS)

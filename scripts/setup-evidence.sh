@@ -28,6 +28,8 @@ if [[ ! $mutation/pit-classpath -nt evidence/mutation-sdks/java/pom.xml ]]; then
     echo "setup-evidence: fetching PIT"
     mvn -B -q -ntp -f evidence/mutation-sdks/java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath \
         "-Dmdep.outputFile=$mutation/pit-classpath"
+fi
+
 # Installs what `make evidence` needs beside what the tests need, and proves that it is there. Safe to run again. Each section
 # is of one kind of evidence and needs no other section; with names as arguments, only those sections run.
 set -euo pipefail
@@ -56,4 +58,10 @@ if wanted mutation "$@"; then
     fi
     found=$("$venv/bin/cargo-mutants" mutants --version) || fail "cargo-mutants does not run from $venv."
     [[ $found == *" $cargo_mutants_version" ]] || fail "found $found, expected $cargo_mutants_version."
+fi
+
+# --- constant-time ---
+if wanted constant-time "$@"; then
+    command -v valgrind >/dev/null || fail "valgrind is not installed: apt-get install valgrind."
+    valgrind --version >/dev/null || fail "valgrind does not run."
 fi

@@ -54,13 +54,22 @@ pub(crate) fn take_turns(samples: usize, kinds: &mut [&mut Kind], mut reject: im
     }
 }
 
-/// Prints the row of a kind beside the first.
-pub(crate) fn print(first: &mut Kind, kind: &mut Kind) {
+/// Computes t of all samples, and of those that are no slower than each of these shares of them.
+pub(crate) fn differences(first: &Kind, kind: &Kind, shares: &[f64]) -> (f64, Vec<f64>) {
     let mut all: Vec<f64> = first.nanos.iter().chain(&kind.nanos).copied().collect();
     all.sort_by(f64::total_cmp);
-    let bound = all[(all.len() as f64 * KEPT) as usize];
-    let kept = |nanos: &[f64]| nanos.iter().copied().filter(|nanos| *nanos <= bound).collect::<Vec<_>>();
-    let (whole, cropped) = (welch(&first.nanos, &kind.nanos), welch(&kept(&first.nanos), &kept(&kind.nanos)));
+    let cropped = shares.iter().map(|share| {
+        let bound = all[(all.len() as f64 * share) as usize];
+        let kept = |nanos: &[f64]| nanos.iter().copied().filter(|nanos| *nanos <= bound).collect::<Vec<_>>();
+        welch(&kept(&first.nanos), &kept(&kind.nanos))
+    });
+    (welch(&first.nanos, &kind.nanos), cropped.collect())
+}
+
+/// Prints the row of a kind beside the first.
+pub(crate) fn print(first: &mut Kind, kind: &mut Kind) {
+    let (whole, cropped) = differences(first, kind, &[KEPT]);
+    let cropped = cropped[0];
     let met = if whole.abs().max(cropped.abs()) < GOAL { "met" } else { "missed" };
     let [of_first, of_kind] = [first, kind].map(|kind| (kind.name, kind.median()));
     println!("| {} | {:.0} | {:.0} | {whole:.2} | {cropped:.2} | {met} |", of_kind.0, of_kind.1, of_first.1);

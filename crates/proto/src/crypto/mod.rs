@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -172,6 +173,11 @@ impl fmt::Debug for RandomPool {
     }
 }
 
+/// Compares two secrets. Its time depends on their lengths alone.
+pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.ct_eq(other).into()
+}
+
 /// Returns the default provider: of those that are built in, AWS-LC before ring, and ring before RustCrypto.
 #[cfg(any(feature = "aws-lc", feature = "rust-crypto"))]
 pub fn default_provider() -> &'static dyn agreement::AgreementProvider {
@@ -190,6 +196,14 @@ mod tests {
             assert!(seen.insert(pool.take::<28>(default_provider()).unwrap()));
         }
         assert_eq!(pool.take::<{ RANDOM_POOL_LEN + 1 }>(default_provider()), Err(Error::Provider));
+    }
+
+    #[test]
+    fn secrets_are_equal_if_all_of_their_bytes_are() {
+        assert!(is_equal(b"", b"") && is_equal(b"secret", b"secret"));
+        for other in [&b"Secret"[..], b"secreT", b"secre", b"secrets", b""] {
+            assert!(!is_equal(b"secret", other));
+        }
     }
 
     #[test]

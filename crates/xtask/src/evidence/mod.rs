@@ -3,7 +3,6 @@
 
 mod constant_time;
 mod fuzzing;
-mod memory;
 mod model;
 mod mutation;
 mod mutation_sdks;
@@ -54,7 +53,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "constant-time",
         title: "Constant time",
-        claim: "No branch or index of Sealway's code depends on a secret, except those that are declared.",
+        claim: "No branch or index of the protocols' code depends on a secret, except those that are declared.",
         run: constant_time::run,
     },
     Kind {
@@ -68,12 +67,6 @@ const KINDS: &[Kind] = &[
         title: "Fuzzing and differential tests",
         claim: "Hostile input neither panics nor reads otherwise than in other implementations.",
         run: fuzzing::run,
-    },
-    Kind {
-        name: "memory",
-        title: "Memory safety",
-        claim: "Code with `unsafe` reads and writes only memory that it owns.",
-        run: memory::run,
     },
     Kind {
         name: "model",

@@ -1,1 +1,0 @@
-//! Evidence: constant-time.
