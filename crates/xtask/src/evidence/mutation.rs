@@ -13,14 +13,13 @@ mod schemata;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail, ensure};
 
 use self::mutant::Mutant;
 use self::run::{Outcome, Tests};
 use self::state::AreaRun;
-use super::record::Record;
+use super::record::{Record, today};
 use crate::shell;
 
 /// Files whose decisions serve one purpose.
@@ -195,7 +194,7 @@ fn run_package(package: &Package, areas: &[&Area], sample: Option<usize>) -> any
 /// Returns so many of the mutants, the next ones each day; all of them without a size.
 fn of_day(mutants: &[u32], size: Option<usize>) -> anyhow::Result<Vec<u32>> {
     let Some(size) = size else { return Ok(mutants.to_vec()) };
-    let day = usize::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86_400)?;
+    let day = usize::try_from(today()?)?;
     Ok(rotated(mutants, size, day))
 }
 

@@ -55,8 +55,7 @@ impl Record {
     /// # Errors
     /// This is not a clone, or the clock is before 1970.
     pub(super) fn stamp(&mut self, took: Duration) -> anyhow::Result<()> {
-        let days = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86_400;
-        self.date = day(days);
+        self.date = day(today()?);
         self.commit = shell::output(shell::command("git").args(["rev-parse", "--short=12", "HEAD"]))?.trim().to_owned();
         self.seconds = took.as_secs();
         Ok(())
@@ -101,6 +100,15 @@ impl Record {
             is_sample: false,
         })
     }
+}
+
+/// Returns the number of days since 1970-01-01.
+///
+/// # Errors
+/// The clock is before 1970.
+#[expect(clippy::disallowed_methods, reason = "a record has the day of its run")]
+pub(super) fn today() -> anyhow::Result<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86_400)
 }
 
 /// Returns the date of a day after 1970-01-01, by the civil calendar.

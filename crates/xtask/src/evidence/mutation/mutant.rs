@@ -58,7 +58,7 @@ fn parse(list: &str) -> anyhow::Result<Vec<Mutant>> {
     for (number, value) in (1..).zip(&list) {
         let unknown = || format!("cargo-mutants lists what is unknown: {value}");
         let text = |name: &str| value.get(name).and_then(Value::as_str).with_context(unknown);
-        let place = |pointer| Some(usize::try_from(value.pointer(pointer)?.as_u64()?).ok()?);
+        let place = |pointer| usize::try_from(value.pointer(pointer)?.as_u64()?).ok();
         let line = place("/span/start/line").with_context(unknown)?;
         let column = place("/span/start/column").with_context(unknown)?;
         let file = text("file")?.to_owned();
