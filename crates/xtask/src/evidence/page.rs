@@ -10,6 +10,9 @@ use crate::shell;
 
 const OVERVIEW: &str = "docs/assurance/README.md";
 
+/// The text in place of figures that there are none of.
+const NO_RUN: &str = "No run is recorded yet: the claim is not shown.";
+
 /// Lines of a page between which the generated text stands.
 const MARKS: [&str; 2] =
     ["<!-- Generated from docs/assurance/results by `cargo xtask codegen`. -->", "<!-- End of the generated part. -->"];
@@ -22,13 +25,17 @@ pub(crate) fn generate() -> anyhow::Result<Vec<(String, String)>> {
     let mut records = Vec::new();
     for kind in KINDS {
         let path = result_path(kind.name);
-        // A kind that was never run has no row.
-        let Ok(text) = std::fs::read_to_string(shell::root().join(&path)) else { continue };
-        records.push((kind, Record::parse(&text).with_context(|| path.clone())?));
+        let record = match std::fs::read_to_string(shell::root().join(&path)) {
+            Ok(text) => Some(Record::parse(&text).with_context(|| path.clone())?),
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
+            Err(err) => return Err(err).with_context(|| path.clone()),
+        };
+        records.push((kind, record));
     }
     let mut pages = vec![filled(OVERVIEW, &overview(&records))?];
     for (kind, record) in &records {
-        pages.push(filled(&format!("docs/assurance/{}.md", kind.name), &results(kind, record))?);
+        let text = record.as_ref().map_or_else(|| format!("{NO_RUN}\n"), |record| results(kind, record));
+        pages.push(filled(&format!("docs/assurance/{}.md", kind.name), &text)?);
     }
     Ok(pages)
 }
@@ -44,16 +51,17 @@ fn filled(path: &str, text: &str) -> anyhow::Result<(String, String)> {
 }
 
 /// Formats one row for each kind: claim, evidence, command, last run.
-fn overview(records: &[(&Kind, Record)]) -> String {
+fn overview(records: &[(&Kind, Option<Record>)]) -> String {
     let rows = records.iter().map(|(kind, record)| {
-        let figures: Vec<String> = record.figures.iter().map(|[name, value]| format!("{name}: {value}")).collect();
-        vec![
-            kind.claim.to_owned(),
-            format!("[{}]({}.md)", kind.title, kind.name),
-            figures.join("<br>"),
-            format!("`{}`", kind.command()),
-            format!("{}, {}", record.date, record.commit),
-        ]
+        let (figures, run) = record.as_ref().map_or_else(
+            || (NO_RUN.to_owned(), String::new()),
+            |Record { figures, date, commit, .. }| {
+                let figures: Vec<String> = figures.iter().map(|[name, value]| format!("{name}: {value}")).collect();
+                (figures.join("<br>"), format!("{date}, {commit}"))
+            },
+        );
+        let page = format!("[{}]({}.md)", kind.title, kind.name);
+        vec![kind.claim.to_owned(), page, figures, format!("`{}`", kind.command()), run]
     });
     let columns = ["claim", "evidence", "figures of the last run", "command", "last run"];
     table(&columns.map(str::to_owned), rows)
