@@ -120,6 +120,7 @@ impl Running {
         let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
         telemetry::describe(sealway_runtime::http::METRICS);
         telemetry::describe(sealway_gateway::METRICS);
+        telemetry::describe(sealway_gateway::PKCS11_METRICS);
         telemetry::describe(sealway_sessions::METRICS);
         let provider = default_provider();
         telemetry::set_build_info(env!("CARGO_PKG_VERSION"), provider.name());

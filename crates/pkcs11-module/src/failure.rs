@@ -18,6 +18,8 @@ pub(crate) fn of_broker(error: &Error, has_key: bool) -> Failure {
     Failure(match error.code {
         // Gone, restarting, stopping or late: the next call may succeed.
         Code::Unavailable | Code::DeadlineExceeded => CKR_DEVICE_ERROR,
+        // As at a token without memory for one more operation: the key and its policy are in order, and a later call may succeed.
+        _ if error.is_share_used_up() => CKR_DEVICE_MEMORY,
         Code::PermissionDenied | Code::FailedPrecondition if has_key => CKR_KEY_FUNCTION_NOT_PERMITTED,
         Code::PermissionDenied | Code::FailedPrecondition => CKR_FUNCTION_REJECTED,
         Code::NotFound => CKR_KEY_HANDLE_INVALID,

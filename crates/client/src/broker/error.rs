@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use sealway_proto::broker::TRY_AGAIN_LATER;
 pub use tonic::Code;
 
 /// Failure of a call to the broker.
@@ -25,6 +26,12 @@ impl Error {
     /// True if the same call may succeed later: the broker is unavailable, the breaker is open, or the deadline passed.
     pub fn is_passing(&self) -> bool {
         matches!(self.code, Code::Unavailable | Code::DeadlineExceeded)
+    }
+
+    /// True if the caller has used up its share of something in the broker: the same call may succeed once its other calls
+    /// have ended.
+    pub fn is_share_used_up(&self) -> bool {
+        self.code == Code::FailedPrecondition && self.text.ends_with(TRY_AGAIN_LATER)
     }
 }
 
