@@ -272,6 +272,20 @@ async fn a_key_encryption_key_on_a_token_takes_over_and_opens_the_folder_without
     let given = DecryptInput { cipher: &sealed[0], aad: b"" };
     let opened = client.decrypt("Seal", "seal", &[given]).await.unwrap().outputs.remove(0);
     assert_eq!(opened.unwrap().as_ref(), b"kept");
+    // A key whose wrapping is on a token that is away is no key that the caller may not use.
+    client.generate_key("signs", "ecdsa-p256").await.unwrap();
+    fixture.broker.stop().unwrap();
+    fixture.broker.start_again().unwrap();
+    fixture.until("/ready", || fixture.get("/ready").0 == 200);
+    fixture.hsm.remove().unwrap();
+    fixture.until("/ready without the token", || fixture.get("/ready").0 == 503);
+    let client = Client::new(Options { deadline: Duration::from_secs(3), ..Options::new(fixture.broker.socket()) });
+    let err = client.usable_keys("P256", "").await.unwrap_err();
+    assert!(err.code == Code::Unavailable && err.text.contains("the token is absent"), "{err}");
+    fixture.hsm.put_back().unwrap();
+    fixture.until("/ready with the token", || fixture.get("/ready").0 == 200);
+    let usable = client.usable_keys("P256", "").await.unwrap().0;
+    assert_eq!(usable.iter().map(|key| key.id.as_str()).collect::<Vec<_>>(), ["signs"]);
     // A restart by a supervisor would try a wrong PIN until it is locked: this exit code prevents it.
     fixture.broker.stop().unwrap();
     fixture.hsm.set_pin_file("wrong-pin").unwrap();

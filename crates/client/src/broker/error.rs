@@ -55,3 +55,23 @@ impl fmt::Display for Delivery {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_used_up_share_is_told_by_the_end_of_its_text_and_only_with_code_9() {
+        let error = |code, text: &str| Error {
+            operation: "Sign",
+            code,
+            text: text.into(),
+            sent: Delivery::Answered,
+            attempts: 1,
+        };
+        let full = "too many long operations wait: process 1 has its share of places, 64; try again later";
+        assert!(error(Code::FailedPrecondition, full).is_share_used_up());
+        assert!(!error(Code::ResourceExhausted, full).is_share_used_up());
+        assert!(!error(Code::FailedPrecondition, "key_id: every version of the key is disabled").is_share_used_up());
+    }
+}
