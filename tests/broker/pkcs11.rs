@@ -107,7 +107,10 @@ async fn the_first_version_of_a_key_is_generated_on_the_token_of_the_settings() 
     let message: &[u8] = b"a message";
     for label in ["first", "first-v2"] {
         let listed = fixture.hsm.tool(&["--list-objects", "--type", "privkey"]).unwrap();
-        assert!(listed.lines().any(|line| line.trim_start().starts_with("label:") && line.ends_with(label)), "{listed}");
+        assert!(
+            listed.lines().any(|line| line.trim_start().starts_with("label:") && line.ends_with(label)),
+            "{listed}"
+        );
         let signature = client.sign("P256", "first", &[message]).await.unwrap().outputs.remove(0);
         assert!(fixture.verified("first", message, &signature, &["-digest", "sha256"]).await, "{label}");
         client.rotate_key("first", &[]).await.unwrap();

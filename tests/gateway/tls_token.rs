@@ -364,10 +364,9 @@ fn a_key_that_is_missing_or_of_another_certificate_is_named_at_the_start_the_che
     assert!(is_good, "{said}");
     let missing = fixture.listener("token", "web", "none", "");
     let another = fixture.listener("token", "web", "other", "");
-    for (listener, why) in [
-        (&missing, "no key on the token fits"),
-        (&another, "the key on the token is not that of the certificate"),
-    ] {
+    for (listener, why) in
+        [(&missing, "no key on the token fits"), (&another, "the key on the token is not that of the certificate")]
+    {
         let (is_good, said) = check(&fixture.config(listener));
         assert!(!is_good && said.contains("listeners[2].tls.key: ") && said.contains(why), "{said}");
         let err = fixture.launch(listener).start().unwrap_err().to_string();

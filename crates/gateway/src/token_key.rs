@@ -19,7 +19,7 @@ const CHECKED_FOR: Duration = Duration::from_secs(30);
 /// Variables with secrets of this process, besides those that begin with `SEALWAY_`: a module does not get them.
 const HIDDEN: [&str; 5] = ["DATABASE_URL", "DATABASE_PASSWORD", "POSTGRES_PASSWORD", "REDIS_URL", "REDIS_PASSWORD"];
 
-/// Settings of a token.
+/// Settings of a token from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenSettings {
     pub(crate) uri: Uri,

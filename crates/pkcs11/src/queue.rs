@@ -50,7 +50,7 @@ pub(crate) struct Ticket {
 /// Reason that a call may not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// All places are taken.
+    /// All places are taken by calls that wait.
     All,
     /// The caller has its share of places.
     Share,

@@ -163,6 +163,8 @@ impl SharedState {
         if let Err(err) = host.call(Operation::Open(open), START.max(*deadline)) {
             host.kill();
             let mut state = self.state.lock();
+            // The end of this host says less than its error, and may come later.
+            state.generation += 1;
             state.failed_pin = (err.fault == Fault::Login).then(|| pin.clone());
             // A lock that the token's flags show has no detail: the PIN was not tried.
             if err.fault == Fault::PinWrong || (err.fault == Fault::PinLocked && !err.detail.is_empty()) {
@@ -267,7 +269,7 @@ fn watch(shared: &Arc<SharedState>, host: &Arc<Host>) -> Error {
         match checked {
             Ok(_) => {}
             // Busy: its sessions work.
-            Err(err) if matches!(err.fault, Fault::Busy | Fault::SessionCount) => {}
+            Err(err) if matches!(err.fault, Fault::Busy | Fault::Share | Fault::SessionCount) => {}
             Err(err) => {
                 host.kill();
                 let mut state = shared.state.lock();
@@ -295,7 +297,7 @@ mod tests {
         };
         assert_eq!(waits(Fault::Login, 9), [5, 10, 20, 40, 80, 160, 320, 600, 600].map(|seconds| seconds * 1000));
         assert_eq!(waits(Fault::TokenAbsent, 8), [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        // Another failure between two logins neither forgets nor prolongs.
+        // Another failure than of a login is over sooner.
         assert_eq!(back_off(Duration::from_secs(160), Fault::TokenAbsent).0, BACK_OFF.1);
     }
 }

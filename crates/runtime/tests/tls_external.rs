@@ -103,9 +103,9 @@ async fn the_reactors_only_thread_goes_on_while_keys_sign_and_handshakes_wait() 
     let file = ground.load(ground.plain());
     let key = slow_key(&ground, 2, 0);
     let listener = Arc::new(ground.load(files(&key, ground.plain())));
-    let config = ground.client(None);
     let start = |listener: &Arc<Server>| {
-        let (listener, config) = (listener.clone(), config.clone());
+        // A client without tickets each: no session resumes.
+        let (listener, config) = (listener.clone(), ground.client(None));
         tokio::spawn(async move { meet(&listener, &config).await })
     };
     let slow: Vec<_> = (0..20).map(|_| start(&listener)).collect();
@@ -114,7 +114,7 @@ async fn the_reactors_only_thread_goes_on_while_keys_sign_and_handshakes_wait() 
     }
     // More handshakes than turns: no third one has begun, and one with a key in a file is done at once.
     for _ in 0..5 {
-        assert_eq!(meet(&file, &config).await.client.unwrap(), HandshakeKind::Full);
+        assert_eq!(meet(&file, &ground.client(None)).await.client.unwrap(), HandshakeKind::Full);
     }
     assert_eq!(key.begun.load(Ordering::Relaxed), 2);
     assert!(slow.iter().all(|task| !task.is_finished()));

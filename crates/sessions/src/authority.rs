@@ -145,7 +145,7 @@ pub struct Authority {
 /// A listener whose key is on a token and does not sign.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ListenerKeyFault {
-    /// Name of the listener.
+    /// Name of the listener in the configuration.
     pub listener: String,
     /// A short name for the reason.
     pub reason: &'static str,

@@ -8,7 +8,7 @@ use sealway_sessions::ListenerKeyFault;
 
 use super::{Inner, Server};
 
-/// Interval of checks.
+/// Interval of the checks of keys.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Server {

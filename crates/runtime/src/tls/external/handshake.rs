@@ -40,10 +40,10 @@ where
                 return Err(AcceptError::Io(io::Error::other("the handshake is too long")));
             }
             let processed = if may_sign {
-                let stepped;
-                (connection, stepped) = step(io, connection, lane).await?;
-                may_sign = !stepped.has_signed && connection.handshake_kind() != Some(HandshakeKind::Resumed);
-                stepped.processed
+                let outcome;
+                (connection, outcome) = step(io, connection, lane).await?;
+                may_sign = !outcome.has_signed && connection.handshake_kind() != Some(HandshakeKind::Resumed);
+                outcome.processed
             } else {
                 connection.process_new_packets().map(drop)
             };
@@ -59,7 +59,7 @@ where
 }
 
 /// Result of a step in a thread apart.
-struct Stepped {
+struct StepOutcome {
     processed: Result<(), rustls::Error>,
     has_signed: bool,
 }
@@ -69,7 +69,7 @@ async fn step<IO: AsyncWrite + Unpin>(
     io: &mut IO,
     mut connection: ServerConnection,
     lane: &Lane,
-) -> Result<(ServerConnection, Stepped), AcceptError> {
+) -> Result<(ServerConnection, StepOutcome), AcceptError> {
     let Some(turn) = lane.turns.turn(lane.number).await else {
         let text = "too many handshakes of this listener wait for its key".to_owned();
         return Err(without_key(io, KeyFault { reason: "key_busy", text, is_final: false }).await);
@@ -83,7 +83,7 @@ async fn step<IO: AsyncWrite + Unpin>(
     match step.fault {
         // Nothing of this step was sent.
         Some(fault) => Err(without_key(io, fault).await),
-        None => Ok((connection, Stepped { processed, has_signed: step.has_signed })),
+        None => Ok((connection, StepOutcome { processed, has_signed: step.has_signed })),
     }
 }
 

@@ -27,15 +27,15 @@ pub enum KeyScheme {
     EcdsaP384,
     /// RSASSA-PSS with SHA-256 (RFC 8017 section 8.1).
     RsaPss256,
-    /// RSASSA-PSS with SHA-384.
+    /// RSASSA-PSS with SHA-384 as its digest.
     RsaPss384,
-    /// RSASSA-PSS with SHA-512.
+    /// RSASSA-PSS with SHA-512 as its digest.
     RsaPss512,
     /// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2): TLS 1.2 alone.
     RsaPkcs1Sha256,
-    /// RSASSA-PKCS1-v1_5 with SHA-384.
+    /// RSASSA-PKCS1-v1_5 with SHA-384: TLS 1.2 alone.
     RsaPkcs1Sha384,
-    /// RSASSA-PKCS1-v1_5 with SHA-512.
+    /// RSASSA-PKCS1-v1_5 with SHA-512: TLS 1.2 alone.
     RsaPkcs1Sha512,
 }
 

@@ -27,7 +27,7 @@ const RSA: &[(SignatureScheme, KeyScheme)] = &[
     (SignatureScheme::RSA_PKCS1_SHA512, KeyScheme::RsaPkcs1Sha512),
 ];
 
-/// What the signer did in one step of a handshake.
+/// Work of the signer in one step of a handshake.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) has_signed: bool,
@@ -69,7 +69,7 @@ pub(in crate::tls) fn certified(cert: &Content, key: &Arc<dyn ExternalKey>) -> R
 #[derive(Clone, Debug)]
 struct Key {
     key: Arc<dyn ExternalKey>,
-    /// SubjectPublicKeyInfo of the certificate.
+    /// SubjectPublicKeyInfo of the certificate, in DER.
     public: Arc<[u8]>,
     algorithm: SignatureAlgorithm,
     schemes: &'static [(SignatureScheme, KeyScheme)],
