@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn no_process_and_no_user_takes_all_places_and_places_are_free_again() {
         let mut queue = Queue::default();
-        let mut fill = |queue: &mut Queue, user, process| {
+        let fill = |queue: &mut Queue, user, process| {
             let mut tickets = Vec::new();
             loop {
                 match queue.enter(caller(user, process)) {
