@@ -121,8 +121,8 @@ fn keys_are_made_listed_and_retired_and_the_file_is_its_owners_alone() {
     }
     let before = place.read("a.identity");
     for (arguments, what) in [
-        (vec!["retire", &file, &first], "no other key is live"),
-        (vec!["retire", &file, &first, "--at", "20d"], "no other key is live"),
+        (vec!["retire", &file, &first], "no other key of ES256 is live"),
+        (vec!["retire", &file, &first, "--at", "20d"], "no other key of ES256 is live"),
         (vec!["retire", &file, &first, "--at", "yesterday"], "--at: \"yesterday\": expected a time"),
         (vec!["retire", &file, &first, "--at", "2020-01-01"], "in the past"),
         (vec!["retire", &file, "abc"], "32 digits"),

@@ -45,10 +45,25 @@ pub(crate) enum TokenUse {
     Full,
 }
 
+/// A part of the memory.
+#[derive(Debug)]
+struct Shard {
+    /// Used tokens, each with the last second at which it verifies.
+    used: HashMap<TokenKey, i64, RandomState>,
+    /// The latest such second among the forgotten tokens.
+    forgotten_s: i64,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Shard { used: HashMap::default(), forgotten_s: i64::MIN }
+    }
+}
+
 /// The memory of one process.
 #[derive(Debug)]
 pub(crate) struct Replays {
-    shards: Vec<Mutex<HashMap<TokenKey, i64, RandomState>>>,
+    shards: Vec<Mutex<Shard>>,
     len: AtomicUsize,
     max: usize,
 }
@@ -60,12 +75,17 @@ impl Replays {
 
     /// Uses a token, once among all that try.
     pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> TokenUse {
-        let forget_s = exp_s.saturating_add(SKEW_S);
-        let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
-        match shard.get_mut(&key) {
-            // An expired entry is not a replay: the token itself was checked by the same clock before.
-            Some(until) if *until < now_s => {
-                *until = forget_s;
+        let until_s = exp_s.saturating_add(SKEW_S);
+        let shard = &mut *self.shards[usize::from(key.0[0]) % SHARDS].lock();
+        // A clock that stepped ahead has made the memory forget; once it has stepped back, such a token verifies again.
+        if until_s <= shard.forgotten_s {
+            return TokenUse::Replayed;
+        }
+        match shard.used.get_mut(&key) {
+            // The same names in a later token are not a replay of the expired one.
+            Some(known_s) if *known_s < now_s && *known_s < until_s => {
+                shard.forgotten_s = shard.forgotten_s.max(*known_s);
+                *known_s = until_s;
                 TokenUse::Fresh
             }
             Some(_) => TokenUse::Replayed,
@@ -74,7 +94,7 @@ impl Replays {
                 TokenUse::Full
             }
             None => {
-                shard.insert(key, forget_s);
+                shard.used.insert(key, until_s);
                 TokenUse::Fresh
             }
         }
@@ -83,13 +103,19 @@ impl Replays {
     /// Removes expired entries from the memory.
     pub(crate) fn sweep(&self, now_s: i64) {
         for shard in &self.shards {
-            let mut shard = shard.lock();
-            let before = shard.len();
-            shard.retain(|_, until| *until >= now_s);
-            self.len.fetch_sub(before - shard.len(), Ordering::Relaxed);
-            if shard.capacity() > 1024 && shard.len() < shard.capacity() / 4 {
-                let len = shard.len();
-                shard.shrink_to(len * 2);
+            let Shard { used, forgotten_s } = &mut *shard.lock();
+            let before = used.len();
+            used.retain(|_, until_s| {
+                let is_kept = *until_s >= now_s;
+                if !is_kept {
+                    *forgotten_s = (*forgotten_s).max(*until_s);
+                }
+                is_kept
+            });
+            self.len.fetch_sub(before - used.len(), Ordering::Relaxed);
+            if used.capacity() > 1024 && used.len() < used.capacity() / 4 {
+                let len = used.len();
+                used.shrink_to(len * 2);
             }
         }
     }
@@ -120,6 +146,20 @@ mod tests {
         assert_eq!(replays.burn(key(2), 100, 90), TokenUse::Replayed, "a full memory forgets nothing");
         replays.sweep(131);
         assert_eq!((replays.len(), replays.burn(key(3), 200, 131)), (0, TokenUse::Fresh));
+    }
+
+    #[test]
+    fn a_clock_that_steps_ahead_and_back_readmits_no_token() {
+        let replays = Replays::new(2);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Fresh);
+        replays.sweep(131);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Replayed, "a token that was forgotten");
+        assert_eq!(replays.burn(key(1), 101, 90), TokenUse::Fresh, "a token that outlives the forgotten one");
+        let replays = Replays::new(2);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Fresh);
+        assert_eq!(replays.burn(key(1), 100, 131), TokenUse::Replayed, "a token that expired after it was verified");
+        assert_eq!(replays.burn(key(1), 200, 131), TokenUse::Fresh, "a later token of the same name");
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Replayed, "a token whose place another one took");
     }
 
     #[test]

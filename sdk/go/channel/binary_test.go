@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -115,14 +117,21 @@ func (g *ground) mint(extra ...string) (client, server []byte) {
 	return made.Client, made.Server
 }
 
+// freeAddress returns an address with a free port below those that the kernel gives to connections: no connection of another
+// test can take it.
+func freeAddress() string {
+	for {
+		address := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+}
+
 func (g *ground) startControl(extra ...string) {
 	g.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := freeAddress()
 	g.token = "a-token-of-the-control-plane"
 	if err := os.WriteFile(g.path("token"), []byte(g.token+"\n"), 0o600); err != nil {
 		g.t.Fatal(err)

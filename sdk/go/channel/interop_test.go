@@ -240,12 +240,7 @@ func rustConnectsToGo(t *testing.T, ground *ground, target string) {
 			go carry(stream, target)
 		}
 	}()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	local := free.Addr().String()
-	_ = free.Close()
+	local := freeAddress()
 	begin(t, "channel", "connect", "--listen", local, "--control", ground.control, "--token-file", ground.path("token"), "--name", "go")
 	for attempt := range 100 {
 		answer, err := http.Post("http://"+local, "text/plain", strings.NewReader("twelve bytes"))

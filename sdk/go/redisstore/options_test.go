@@ -102,9 +102,7 @@ func TestOverTLSAStrangerIsNotTalkedTo(t *testing.T) {
 	pool := selfSigned(t, s.folder)
 	admin := redis.NewClient(must(redis.ParseURL(s.gatewayURL())))
 	defer admin.Close()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := freePort()
 	for _, pair := range [][2]string{{"tls-cert-file", filepath.Join(s.folder, "cert.pem")}, {"tls-key-file", filepath.Join(s.folder, "key.pem")},
 		{"tls-ca-cert-file", filepath.Join(s.folder, "cert.pem")}, {"tls-auth-clients", "no"}, {"tls-port", fmt.Sprint(port)}} {
 		if err := admin.ConfigSet(t.Context(), pair[0], pair[1]).Err(); err != nil && pair[0] == "tls-port" {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -99,14 +100,23 @@ type server struct {
 	address, folder string
 }
 
+// freePort returns a free port below those that the kernel gives to connections: no connection of another test can take it.
+func freePort() int {
+	for {
+		port := 20_000 + rand.IntN(12_000)
+		if listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			listener.Close()
+			return port
+		}
+	}
+}
+
 func startRedis(t *testing.T) *server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("this test needs redis-server, 7.0 or newer (Debian: apt-get install redis-server)")
 	}
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := freePort()
 	s := &server{address: fmt.Sprint("127.0.0.1:", port), folder: t.TempDir()}
 	config := fmt.Sprintf("bind 127.0.0.1\nport %d\nsave \"\"\nappendonly no\ndir %s\nuser default on >%s ~* &* +@all\nuser ours on >%s %s\n",
 		port, s.folder, gatewayPassword, ourPassword, ourRights)

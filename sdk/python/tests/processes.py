@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,12 +120,19 @@ class Redis:
     process: subprocess.Popen[bytes]
 
 
+def free_port() -> int:
+    """A free port below those that the kernel gives to connections: no connection of another test can take it."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+
+
 @contextmanager
 def redis(folder: Path, tls: Sequence[str] = ()) -> Iterator[Redis]:
     """`redis-server` on a free port, which keeps nothing on the disk. With settings of TLS the port is TLS's."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = folder / "redis-log"
     ports = ["--port", "0", "--tls-port", str(port), *tls] if tls else ["--port", str(port)]
     settings = [*ports, "--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "no"]

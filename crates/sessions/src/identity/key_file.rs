@@ -173,8 +173,8 @@ impl KeyFile {
             self.list(now_ms).iter().any(|listed| live_then(listed) && listed.condition != Condition::Unsigned);
         if !is_removed && !is_followed && !force {
             return fail(format!(
-                "no other key of {alg} is live {}, so clients that accept no other algorithm could begin no session: generate \
-                 one first (and have the root sign it), or say --force",
+                "no other key of {alg} is live at {}, so clients that accept no other algorithm could not open a session: \
+                 generate one first (and have the root sign it), or say --force",
                 iso8601(at_ms)
             ));
         }

@@ -211,7 +211,9 @@ fn area(source: &Source) -> Option<String> {
         ("crates" | "sdk", Some(second), "rs" | "ts" | "go" | "java" | "py" | "md") => {
             Some(format!("{first}/{second}"))
         }
-        ("bench" | "evidence" | "fips" | "fuzz" | "tests", _, "rs") | ("docs" | "spec", _, "md") => Some(first.to_owned()),
+        ("bench" | "evidence" | "fips" | "fuzz" | "tests", _, "rs") | ("docs" | "spec", _, "md") => {
+            Some(first.to_owned())
+        }
         (_, None, "md") => Some("/".to_owned()),
         _ => None,
     }

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import { type AddressInfo, createServer as listenAt } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,6 +16,7 @@ import { sealedExpress } from "../../src/server/index.js";
 import { ioRedis, nodeRedis, type RedisOptions, RedisStore } from "../../src/server/redis/index.js";
 import { scriptOf } from "../../src/server/redis/script.js";
 import { Keks, openValue } from "../../src/server/redis/value.js";
+import { freePort } from "../channel/relay.js";
 import { type Running, startSealway, stopped } from "../sealway.js";
 
 const REDIS = process.env["REDIS_SERVER_BIN"] || "/usr/bin/redis-server";
@@ -48,14 +49,6 @@ async function startRedis(): Promise<void> {
     server?.stdout?.on("data", (part) => String(part).includes("Ready to accept") && resolve());
     server?.on("exit", (code) => reject(new Error(`redis-server ended with ${code}`)));
   });
-}
-
-async function freePort(): Promise<number> {
-  const probe = listenAt();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const found = (probe.address() as AddressInfo).port;
-  await new Promise((resolve) => probe.close(resolve));
-  return found;
 }
 
 const store = (more: Partial<RedisOptions> = {}) =>

@@ -160,6 +160,10 @@ pub fn parse_response(
     };
     let status = status.and_then(|digits| StatusCode::from_bytes(digits).ok());
     let status = status.ok_or(Fault::Malformed("the status is no three digits"))?;
+    // It goes no further, but a reader that takes a bare CR for the end of a line sees other fields.
+    if !rest.iter().all(|byte| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f)) {
+        return Err(Fault::Malformed("the reason holds a control character"));
+    }
     let fields = parse_fields(&head, count + ADDED_TO_RESPONSE)?;
     let framing = match fields.framing(version)? {
         _ if response_has_no_body(method, status) => Framing::None,
@@ -458,6 +462,24 @@ mod tests {
                 request(&format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {sent}\r\n\r\n")).unwrap().unwrap();
             let passed = &head.headers[header::CONTENT_LENGTH];
             assert_eq!((head.framing, passed), (Framing::Length(length), &HeaderValue::from(length)), "{sent}");
+        }
+    }
+
+    #[test]
+    fn a_reason_with_a_control_character_is_rejected() {
+        let status = |reason: &str| {
+            let mut buffer = BytesMut::from(format!("HTTP/1.1 200 {reason}\r\nX: 1\r\n\r\n").as_bytes());
+            parse_response(&mut buffer, &Method::GET, LIMITS)
+        };
+        for reason in ["", "OK", "all\tis \u{e9}"] {
+            assert!(status(reason).unwrap().is_some(), "{reason:?}");
+        }
+        for reason in ["\r", "O\rContent-Length: 5", "\0", "\u{7f}"] {
+            assert_eq!(
+                status(reason).unwrap_err(),
+                Fault::Malformed("the reason holds a control character"),
+                "{reason:?}"
+            );
         }
     }
 

@@ -1,11 +1,13 @@
 package dev.sealway.redis;
 
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -19,9 +21,7 @@ final class Servers implements AutoCloseable {
     private final Process sealway;
 
     Servers(Path folder) throws IOException, InterruptedException {
-        try (ServerSocket free = new ServerSocket(0)) {
-            redisPort = free.getLocalPort();
-        }
+        redisPort = freePort();
         redis = start(folder, "redis-server", "--port", Integer.toString(redisPort), "--bind", "127.0.0.1", "--save", "", "--dir",
                 folder.toString());
         awaitRedis();
@@ -55,6 +55,18 @@ final class Servers implements AutoCloseable {
         }
     }
 
+    /** A free port below those that the kernel gives to connections: no connection of another test can take it. */
+    private static int freePort() {
+        while (true) {
+            int port = ThreadLocalRandom.current().nextInt(20_000, 32_000);
+            try (ServerSocket free = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+                return free.getLocalPort();
+            } catch (IOException taken) {
+                // Another one, then.
+            }
+        }
+    }
+
     private static Process start(Path folder, String... command) throws IOException {
         try {
             return new ProcessBuilder(command).directory(folder.toFile()).redirectErrorStream(true)
@@ -65,7 +77,7 @@ final class Servers implements AutoCloseable {
     }
 
     private void awaitRedis() throws IOException, InterruptedException {
-        for (int tries = 0; tries < 100; tries++) {
+        for (int tries = 0; tries < 600; tries++) {
             try {
                 new Socket("127.0.0.1", redisPort).close();
                 return;
