@@ -43,6 +43,8 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     let shown = config::redacted(&raw)?;
     let started = Running::start(&config, reread(raw.clone(), source.clone())).await;
     let running = started.map_err(|err| source.explain(&raw, err))?;
+    // Its keys on tokens would keep host processes running that no listener uses after a reload.
+    drop(config);
     running.server.show(shown);
     let (addresses, admin, metrics) =
         (running.server.addresses(), &running.admin_addresses, &running.metrics_addresses);

@@ -273,6 +273,8 @@ fn watch(shared: &Arc<SharedState>, host: &Arc<Host>) -> Error {
             Err(err) => {
                 host.kill();
                 let mut state = shared.state.lock();
+                // As at a failed start, the end of this host must not replace the error.
+                state.generation += 1;
                 (state.host, state.why) = (None, err.clone());
                 return err;
             }
