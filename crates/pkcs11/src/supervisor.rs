@@ -98,15 +98,16 @@ impl SharedState {
         })?;
         loop {
             match &state.host {
-                Some(host) if state.running < self.options.sessions.clamp(1, SESSIONS_MAX) => {
-                    if state.waiting.is_next(ticket) {
-                        let host = host.clone();
-                        state.waiting.advance();
-                        state.running += 1;
-                        // Several sessions may be free.
-                        self.changed.notify_all();
-                        return Ok(host);
-                    }
+                Some(host)
+                    if state.running < self.options.sessions.clamp(1, SESSIONS_MAX)
+                        && state.waiting.is_next(ticket) =>
+                {
+                    let host = host.clone();
+                    state.waiting.advance();
+                    state.running += 1;
+                    // Several sessions may be free.
+                    self.changed.notify_all();
+                    return Ok(host);
                 }
                 // A token that is down fails fast, except at the start and shortly after.
                 None if !state.is_starting => {
