@@ -163,7 +163,7 @@ fn usable(callers: &Callers, peer: &Peer, profile: &Profile, key: &Key) -> Resul
         "Unwrap" => profile.unwrap.is_some() && matches!(key.algorithm(), Algorithm::RsaUnwrap(_)),
         _ => operation::may_sign(profile, key),
     };
-    let is_usable = USES.iter().any(|operation| fits(&operation) && is_allowed(&operation))
+    let is_usable = USES.iter().any(|operation| fits(operation) && is_allowed(operation))
         && callers.allows(peer, "PublicKey", None, Some(key.id())).is_ok();
     let public = if is_usable { key.usable_public_key()? } else { None };
     Ok(public.map(|(current_version, public_key)| KeyMessage { current_version, public_key, ..message(key) }))
