@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sealway_gateway::config::{
-    RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawOneShot, RawRoute, RawUpstream,
+    RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawOneShot, RawPkcs11, RawRoute, RawUpstream,
 };
 use sealway_runtime::config::{ConfigError, Layers, Problems, load_yaml};
 use sealway_runtime::telemetry::RawTelemetry;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 struct RawServe {
     listeners: Vec<RawListener>,
+    pkcs11: Vec<RawPkcs11>,
     routes: Vec<RawRoute>,
     mle_keys: BTreeMap<String, RawMleKey>,
     one_shot: RawOneShot,
@@ -33,6 +34,7 @@ fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
     let sections = RawGateway {
         file: None,
         listeners: &raw.listeners,
+        pkcs11: &raw.pkcs11,
         routes: &raw.routes,
         mle_keys: &raw.mle_keys,
         one_shot: &raw.one_shot,

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SubjectPublicKeyInfo};
-use sealway_client::broker::{CertificateRequest, Client, DecryptInput, Options, Plain};
+use sealway_client::broker::{CertificateRequest, Client, Code, DecryptInput, Options, Plain};
 use sealway_testkit::broker::{Broker, PROFILES};
 use sealway_testkit::daemon::free_port;
 use sealway_testkit::process::Launch;
@@ -95,6 +95,31 @@ impl Fixture {
         command.arg("-in").arg(at("message")).arg("-sigfile").arg(at("signature")).args(options);
         command.output().unwrap().status.success()
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_version_of_a_key_is_generated_on_the_token_of_the_settings() {
+    let on = format!("pkcs11:token={TOKEN}");
+    let fixture = start(SoftHsm::new().unwrap(), &["--pkcs11-generate", &on]);
+    let client = &fixture.client;
+    let key = client.generate_key("first", "ecdsa-p256").await.unwrap();
+    assert!(!key.is_imported && key.versions.len() == 1);
+    let message: &[u8] = b"a message";
+    for label in ["first", "first-v2"] {
+        let listed = fixture.hsm.tool(&["--list-objects", "--type", "privkey"]).unwrap();
+        assert!(
+            listed.lines().any(|line| line.trim_start().starts_with("label:") && line.ends_with(label)),
+            "{listed}"
+        );
+        let signature = client.sign("P256", "first", &[message]).await.unwrap().outputs.remove(0);
+        assert!(fixture.verified("first", message, &signature, &["-digest", "sha256"]).await, "{label}");
+        client.rotate_key("first", &[]).await.unwrap();
+    }
+    // No key is generated elsewhere, and none replaces another of the token.
+    assert_eq!(client.generate_key("second", "ml-dsa-65").await.unwrap_err().code, Code::FailedPrecondition);
+    fixture.hsm.tool(&["--keypairgen", "--key-type", "EC:secp256r1", "--label", "taken", "--usage-sign"]).unwrap();
+    let err = client.generate_key("taken", "ecdsa-p256").await.unwrap_err();
+    assert!(err.code == Code::FailedPrecondition && err.text.contains("has a key of this label already"), "{err}");
 }
 
 fn files(folder: &Path, bytes: &[u8]) -> Vec<PathBuf> {
@@ -250,6 +275,20 @@ async fn a_key_encryption_key_on_a_token_takes_over_and_opens_the_folder_without
     let given = DecryptInput { cipher: &sealed[0], aad: b"" };
     let opened = client.decrypt("Seal", "seal", &[given]).await.unwrap().outputs.remove(0);
     assert_eq!(opened.unwrap().as_ref(), b"kept");
+    // A key whose wrapping is on a token that is away is no key that the caller may not use.
+    client.generate_key("signs", "ecdsa-p256").await.unwrap();
+    fixture.broker.stop().unwrap();
+    fixture.broker.start_again().unwrap();
+    fixture.until("/ready", || fixture.get("/ready").0 == 200);
+    fixture.hsm.remove().unwrap();
+    fixture.until("/ready without the token", || fixture.get("/ready").0 == 503);
+    let client = Client::new(Options { deadline: Duration::from_secs(3), ..Options::new(fixture.broker.socket()) });
+    let err = client.usable_keys("P256", "").await.unwrap_err();
+    assert!(err.code == Code::Unavailable && err.text.contains("the token is absent"), "{err}");
+    fixture.hsm.put_back().unwrap();
+    fixture.until("/ready with the token", || fixture.get("/ready").0 == 200);
+    let usable = client.usable_keys("P256", "").await.unwrap().0;
+    assert_eq!(usable.iter().map(|key| key.id.as_str()).collect::<Vec<_>>(), ["signs"]);
     // A restart by a supervisor would try a wrong PIN until it is locked: this exit code prevents it.
     fixture.broker.stop().unwrap();
     fixture.hsm.set_pin_file("wrong-pin").unwrap();

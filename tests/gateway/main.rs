@@ -48,6 +48,7 @@ mod route_policies;
 mod tls_ground;
 mod tls_listener;
 mod tls_scan;
+mod tls_token;
 mod traces;
 mod upstream_streams;
 mod upstream_tls;

@@ -36,6 +36,9 @@ pub struct Serve {
     /// URI of an AES key of 256 bits on a token: it wraps the keys of the store; those of --kek-file only unwrap then
     #[arg(long, value_name = "URI", requires = "keys")]
     kek_pkcs11: Option<String>,
+    /// Generate the keys of the store on the token of this URI, which --pkcs11 has too
+    #[arg(long, value_name = "URI", requires = "keys")]
+    pkcs11_generate: Option<String>,
     /// Record every operation in this file before its answer
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
@@ -91,6 +94,7 @@ pub(crate) async fn run(serve: Serve) -> ExitCode {
         kek: serve.kek_file,
         pkcs11: serve.pkcs11,
         kek_pkcs11: serve.kek_pkcs11,
+        pkcs11_generate: serve.pkcs11_generate,
         audit: serve.audit,
         audit_interval_ms: serve.audit_interval_ms,
         callers: serve.callers,

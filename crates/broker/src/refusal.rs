@@ -1,5 +1,7 @@
 //! The error type of all operations, mapped to gRPC in one place.
 
+use sealway_proto::broker::TRY_AGAIN_LATER;
+
 /// Kind of an error, as a gRPC status code. The caller's own fault never has a code that released clients answer with a
 /// retry (8, 10 or 14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +59,12 @@ impl Refusal {
     /// Creates an error with this code and text.
     pub fn new(code: Code, text: impl Into<String>) -> Refusal {
         Refusal { code, text: text.into() }
+    }
+
+    /// Creates an error with code 9 and the ending that says that it passes: the caller has its share of something. A code that
+    /// clients retry at once is never the caller's own fault.
+    pub(crate) fn share(text: impl std::fmt::Display) -> Refusal {
+        Refusal::new(Code::FailedPrecondition, format!("{text}{TRY_AGAIN_LATER}"))
     }
 
     /// Creates an error with code 3: the request is invalid.

@@ -192,7 +192,12 @@ fn tokens_of_keys(settings: &Settings) -> Result<keys::Tokens, Failure> {
     }
     let start = |token: &sealway_pkcs11::Options| sealway_pkcs11::Token::start(token.clone());
     let tokens: Result<Vec<_>, _> = settings.pkcs11.iter().map(start).collect();
-    tokens.map(keys::Tokens::new).map_err(|err| Failure::wrong(format!("--pkcs11: {err}")))
+    let tokens = keys::Tokens::new(tokens.map_err(|err| Failure::wrong(format!("--pkcs11: {err}")))?);
+    let Some(uri) = &settings.pkcs11_generate else { return Ok(tokens) };
+    tokens.generating_on(uri).map_err(|err| {
+        let text = err.text.replace("material: ", "");
+        Failure::wrong(format!("--pkcs11-generate: {text}"))
+    })
 }
 
 fn keys(settings: &Settings, tokens: &keys::Tokens) -> Result<Option<Store>, Failure> {

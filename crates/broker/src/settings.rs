@@ -42,6 +42,8 @@ pub struct Flags {
     pub pkcs11: Vec<String>,
     /// Value of `--kek-pkcs11`: URI of the key-encryption key on a token; `None` if the flag is absent.
     pub kek_pkcs11: Option<String>,
+    /// Value of `--pkcs11-generate`: URI of the token on which keys are generated; `None` if the flag is absent.
+    pub pkcs11_generate: Option<String>,
     /// Value of `--audit`: file of the audit log; `None` if the flag is absent.
     pub audit: Option<PathBuf>,
     /// Value of `--audit-interval-ms`: longest time until an audit line is on the disk, in milliseconds; `None` if the
@@ -84,6 +86,8 @@ pub struct Settings {
     pub pkcs11: Vec<sealway_pkcs11::Options>,
     /// URI of the key-encryption key on a token; `None` for the file or the environment variable.
     pub kek_pkcs11: Option<String>,
+    /// URI of the token on which keys are generated; `None` for the store.
+    pub pkcs11_generate: Option<String>,
     /// File of the audit log; `None` for no log.
     pub audit: Option<PathBuf>,
     /// Durability of the audit log's lines.
@@ -181,6 +185,7 @@ impl Settings {
         let durability = durability(flags.audit_interval_ms, &mut read);
         let pkcs11 = pkcs11(flags.pkcs11, &mut read);
         let kek_pkcs11 = flags.kek_pkcs11.or_else(|| read.text("KEK_PKCS11"));
+        let pkcs11_generate = flags.pkcs11_generate.or_else(|| read.text("PKCS11_GENERATE"));
         let file = |flag: Option<PathBuf>, name: &str| flag.or_else(|| read.text(name).map(PathBuf::from));
         let (keys, kek) = (file(flags.keys, "KEYS"), file(flags.kek, "KEK_FILE"));
         let (audit, callers) = (file(flags.audit, "AUDIT"), file(flags.callers, "CALLERS"));
@@ -200,6 +205,7 @@ impl Settings {
             kek,
             pkcs11,
             kek_pkcs11,
+            pkcs11_generate,
             audit,
             durability,
             callers,

@@ -41,6 +41,10 @@ pub(crate) enum Command {
     /// Serve sessions and routes as a configuration says
     #[cfg(feature = "sessions")]
     Serve(Serve),
+    /// Host the module of a PKCS#11 token, for the server that starts this process
+    #[cfg(feature = "sessions")]
+    #[command(hide = true)]
+    Pkcs11Host,
     /// Do cryptography under named profiles on a Unix socket, or ask a broker to
     #[cfg(feature = "broker")]
     Broker {

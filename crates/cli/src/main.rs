@@ -92,6 +92,12 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Identity { action } => block_on(identity::run(action)),
         #[cfg(feature = "sessions")]
         Command::Demo(demo) => block_on(demo::run(demo)),
+        #[cfg(feature = "sessions")]
+        Command::Pkcs11Host => block_on(async {
+            // Only the parent ends this process: a stop of the whole service lets operations in flight end.
+            let _signals = sealway_runtime::shutdown::StopSignals::install()?;
+            Ok(tokio::task::spawn_blocking(sealway_gateway::run_pkcs11_host).await??)
+        }),
         #[cfg(feature = "broker")]
         Command::Broker { action } => {
             if matches!(action, sealway_broker_cli::Broker::Serve(_)) {

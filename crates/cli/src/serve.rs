@@ -43,6 +43,8 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     let shown = config::redacted(&raw)?;
     let started = Running::start(&config, reread(raw.clone(), source.clone())).await;
     let running = started.map_err(|err| source.explain(&raw, err))?;
+    // Its keys on tokens would keep host processes running that no listener uses after a reload.
+    drop(config);
     running.server.show(shown);
     let (addresses, admin, metrics) =
         (running.server.addresses(), &running.admin_addresses, &running.metrics_addresses);
@@ -120,6 +122,7 @@ impl Running {
         let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
         telemetry::describe(sealway_runtime::http::METRICS);
         telemetry::describe(sealway_gateway::METRICS);
+        telemetry::describe(sealway_gateway::PKCS11_METRICS);
         telemetry::describe(sealway_sessions::METRICS);
         let provider = default_provider();
         telemetry::set_build_info(env!("CARGO_PKG_VERSION"), provider.name());

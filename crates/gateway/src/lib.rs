@@ -22,6 +22,7 @@ pub mod route;
 mod sealed;
 pub mod server;
 pub mod standalone;
+mod token_key;
 pub mod traffic;
 mod upgrade;
 mod uploads;
@@ -32,4 +33,6 @@ pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayService};
 pub use metrics_help::METRICS;
 pub use mle::{jose_provider, jws_provider};
+/// Hosts the module of a token, for the process that starts this one and calls this function there.
+pub use sealway_pkcs11::{METRICS as PKCS11_METRICS, run_host as run_pkcs11_host};
 pub use server::Server;

@@ -4,6 +4,7 @@
 pub const METRICS: &[(&str, &str)] = &[
     ("sealway_access_log_lost_total", "Lines of the access log that could not be written"),
     ("sealway_listener_up", "1 while the listener accepts connections"),
+    ("sealway_listener_key_up", "1 while the listener's key on a token can sign"),
     ("sealway_config_reloads_total", "Reloads of the configuration, by result"),
     ("sealway_requests_total", "Requests answered, by route and class of status"),
     ("sealway_request_seconds", "Time from a request's head to its answer's head, by route"),

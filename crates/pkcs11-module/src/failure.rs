@@ -15,7 +15,13 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// Returns the value for a failed call of the broker; `has_key` if the call named a key.
 pub(crate) fn of_broker(error: &Error, has_key: bool) -> Failure {
-    Failure(match error.code {
+    of_code(error.code, error.is_share_used_up(), has_key)
+}
+
+fn of_code(code: Code, is_share_used_up: bool, has_key: bool) -> Failure {
+    Failure(match code {
+        // As at a token without memory for one more operation: the key and its policy are in order, and a later call may succeed.
+        _ if is_share_used_up => CKR_DEVICE_MEMORY,
         // Gone, restarting, stopping or late: the next call may succeed.
         Code::Unavailable | Code::DeadlineExceeded => CKR_DEVICE_ERROR,
         Code::PermissionDenied | Code::FailedPrecondition if has_key => CKR_KEY_FUNCTION_NOT_PERMITTED,
@@ -26,4 +32,18 @@ pub(crate) fn of_broker(error: &Error, has_key: bool) -> Failure {
         Code::InvalidArgument => CKR_DATA_INVALID,
         _ => CKR_FUNCTION_FAILED,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_used_up_share_is_no_lack_of_permission() {
+        for has_key in [true, false] {
+            assert_eq!(of_code(Code::FailedPrecondition, true, has_key), Failure(CKR_DEVICE_MEMORY));
+        }
+        assert_eq!(of_code(Code::FailedPrecondition, false, true), Failure(CKR_KEY_FUNCTION_NOT_PERMITTED));
+        assert_eq!(of_code(Code::FailedPrecondition, false, false), Failure(CKR_FUNCTION_REJECTED));
+    }
 }

@@ -46,6 +46,10 @@ pub enum Fault {
     Busy = 18,
     /// The token is stopped, or has not started yet.
     NotReady = 19,
+    /// The caller has its share of the calls that wait for the token; nothing was sent to it.
+    Share = 20,
+    /// The login failed, and not because of its PIN.
+    Login = 21,
 }
 
 impl Fault {
@@ -71,6 +75,8 @@ impl Fault {
             Fault::HostDied => "host_died",
             Fault::Busy => "busy",
             Fault::NotReady => "not_ready",
+            Fault::Share => "share",
+            Fault::Login => "login",
         }
     }
 
@@ -113,6 +119,8 @@ impl Fault {
             Fault::HostDied => "the token's host process ended during the operation",
             Fault::Busy => "the token is busy; nothing was sent to it",
             Fault::NotReady => "the token is not ready",
+            Fault::Share => "this caller has its share of the calls that wait for the token",
+            Fault::Login => "the login failed, and not because of the PIN; it is tried again less and less often",
         }
     }
 }
@@ -196,9 +204,9 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_number_a_name_and_a_text_of_its_own() {
-        let all: Vec<Fault> = (1..=19).map(|number| Fault::try_from(number).unwrap()).collect();
+        let all: Vec<Fault> = (1..=21).map(|number| Fault::try_from(number).unwrap()).collect();
         let names: std::collections::HashSet<_> = all.iter().map(|fault| (fault.name(), fault.text())).collect();
         assert_eq!(names.len(), all.len());
-        assert!(Fault::try_from(20).is_err());
+        assert!(Fault::try_from(22).is_err());
     }
 }

@@ -12,6 +12,7 @@ mod host;
 mod message;
 mod module;
 mod pin;
+mod queue;
 mod spki;
 mod supervisor;
 mod token;
@@ -21,6 +22,7 @@ pub use error::{Error, Fault};
 pub use host::run as run_host;
 pub use message::{Generate, KeyName, Scheme, SecretKind};
 pub use pin::PinSource;
+pub use queue::Caller;
 pub use token::{Gcm, Hash, Options, Signing, Token};
 pub use uri::{ObjectKind, Uri, UriError};
 

@@ -63,7 +63,7 @@ impl Module {
         }
         let module = Module { context, slot, had_objects: AtomicBool::new(false) };
         let session = module.context.open_rw_session(slot)?;
-        session.login(UserType::User, Some(&pin))?;
+        session.login(UserType::User, Some(&pin)).map_err(login_failed)?;
         Ok((module, session))
     }
 }
@@ -332,6 +332,15 @@ impl Worker {
             ),
         };
         Ok(made?)
+    }
+}
+
+/// Error of a login. A failure that says nothing of the PIN may count as a wrong one: the next try comes later.
+fn login_failed(err: ModuleError) -> Error {
+    let err = Error::from(err);
+    match err.fault {
+        Fault::PinWrong | Fault::PinLocked | Fault::TokenAbsent | Fault::SessionCount => err,
+        _ => Error::new(Fault::Login, err.detail),
     }
 }
 

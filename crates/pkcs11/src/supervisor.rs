@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use zeroize::Zeroizing;
 
 use crate::child::Host;
 use crate::host::SESSIONS_MAX;
 use crate::message::{Open, Operation, Ping};
+use crate::queue::{Caller, Full, Queue};
 use crate::{Error, Fault, Options, PinSource};
 
 /// Shortest and longest wait before a restart; it doubles with each failure.
@@ -22,8 +23,8 @@ const CHECK: Duration = Duration::from_secs(2);
 const START: Duration = Duration::from_secs(15);
 /// Deadline of a generation of a key; RSA takes long on a card.
 const GENERATION: Duration = Duration::from_secs(120);
-/// Most calls that wait for a session.
-const WAITING_MAX: usize = 256;
+/// Shortest and longest wait after a login that failed for another reason than its PIN: some tokens count it as a wrong one.
+const LOGIN_BACK_OFF: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
 /// State that a token shares with its threads.
 pub(crate) struct SharedState {
@@ -47,9 +48,11 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     /// Operations in the host, and calls that wait for their turn.
     pub(crate) running: u32,
-    pub(crate) waiting: usize,
+    pub(crate) waiting: Queue,
     /// PIN that the token rejected, and how.
     pub(crate) rejected: Option<(Zeroizing<String>, Error)>,
+    /// PIN of a login that failed for another reason.
+    pub(crate) failed_pin: Option<Zeroizing<String>>,
 }
 
 impl SharedState {
@@ -63,8 +66,9 @@ impl SharedState {
             is_closed: false,
             generation: 0,
             running: 0,
-            waiting: 0,
+            waiting: Queue::default(),
             rejected: None,
+            failed_pin: None,
         };
         SharedState { options, module, pin, name, state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -76,7 +80,7 @@ impl SharedState {
             Operation::Generate(_) => self.options.deadline.max(GENERATION),
             _ => self.options.deadline,
         };
-        let host = self.turn()?;
+        let host = self.turn(Caller::current())?;
         let done = host.call(operation, deadline);
         let mut state = self.state.lock();
         state.running = state.running.saturating_sub(1);
@@ -84,30 +88,41 @@ impl SharedState {
         done
     }
 
-    fn turn(&self) -> Result<Arc<Host>, Error> {
+    /// Waits for a host with a free session, in the rotation of the callers.
+    fn turn(&self, caller: Caller) -> Result<Arc<Host>, Error> {
         let end = Instant::now() + self.options.deadline;
         let mut state = self.state.lock();
-        if state.waiting >= WAITING_MAX {
-            return Err(Fault::Busy.into());
-        }
-        state.waiting += 1;
-        let turn = loop {
+        let ticket = state.waiting.enter(caller).map_err(|full| match full {
+            Full::All => Fault::Busy,
+            Full::Share => Fault::Share,
+        })?;
+        loop {
             match &state.host {
-                Some(host) if state.running < self.options.sessions.clamp(1, SESSIONS_MAX) => break Ok(host.clone()),
+                Some(host)
+                    if state.running < self.options.sessions.clamp(1, SESSIONS_MAX)
+                        && state.waiting.is_next(ticket) =>
+                {
+                    let host = host.clone();
+                    state.waiting.advance();
+                    state.running += 1;
+                    // Several sessions may be free.
+                    self.changed.notify_all();
+                    return Ok(host);
+                }
                 // A token that is down fails fast, except at the start and shortly after.
-                None if !state.is_starting => break Err(state.why.clone()),
+                None if !state.is_starting => {
+                    state.waiting.leave(ticket);
+                    return Err(state.why.clone());
+                }
                 _ => {}
             }
             if self.changed.wait_until(&mut state, end).timed_out() {
-                let fault = if state.host.is_some() { Fault::Busy.into() } else { state.why.clone() };
-                break Err(fault);
+                state.waiting.leave(ticket);
+                // The next one may have its turn now.
+                self.changed.notify_all();
+                return Err(if state.host.is_some() { Fault::Busy.into() } else { state.why.clone() });
             }
-        };
-        state.waiting -= 1;
-        if turn.is_ok() {
-            state.running += 1;
         }
-        turn
     }
 
     /// Starts a host, and logs in.
@@ -148,9 +163,13 @@ impl SharedState {
         };
         if let Err(err) = host.call(Operation::Open(open), START.max(*deadline)) {
             host.kill();
+            let mut state = self.state.lock();
+            // The end of this host says less than its error, and may come later.
+            state.generation += 1;
+            state.failed_pin = (err.fault == Fault::Login).then(|| pin.clone());
             // A lock that the token's flags show has no detail: the PIN was not tried.
             if err.fault == Fault::PinWrong || (err.fault == Fault::PinLocked && !err.detail.is_empty()) {
-                self.state.lock().rejected = Some((pin, err.clone()));
+                state.rejected = Some((pin, err.clone()));
             }
             return Err(err);
         }
@@ -160,6 +179,13 @@ impl SharedState {
 
 fn ended() -> Error {
     Error::new(Fault::NotReady, "its host process ended")
+}
+
+/// Returns the wait before the next start and the pause of the one after it, if this fault ended the last one.
+fn back_off(pause: Duration, fault: Fault) -> (Duration, Duration) {
+    let (least, most) = if fault == Fault::Login { LOGIN_BACK_OFF } else { BACK_OFF };
+    let wait = pause.clamp(least, most);
+    (wait, (wait * 2).min(most))
 }
 
 /// Keeps a host running until the token is closed.
@@ -187,6 +213,7 @@ pub(crate) fn supervise(shared: &Arc<SharedState>) {
             tracing::warn!(token = %shared.name, reason = why.fault.name(), err = %why, "the token is not ready");
             logged = Some(why.fault);
         }
+        let fault = why.fault;
         let mut state = shared.state.lock();
         // Calls wait for a restart that probably repairs it at once, and for no other.
         (state.why, state.is_starting) = match why.fault {
@@ -194,10 +221,19 @@ pub(crate) fn supervise(shared: &Arc<SharedState>) {
             _ => (why, false),
         };
         shared.changed.notify_all();
-        if !state.is_closed {
-            let end = Instant::now() + pause;
-            while !state.is_closed && !shared.changed.wait_until(&mut state, end).timed_out() {}
-            pause = (pause * 2).min(BACK_OFF.1);
+        let (wait, next) = back_off(pause, fault);
+        pause = next;
+        let end = Instant::now() + wait;
+        while !state.is_closed && Instant::now() < end {
+            // A long wait ends early if the operator changes the PIN.
+            let look = end.min(Instant::now() + BACK_OFF.1);
+            let is_late = shared.changed.wait_until(&mut state, look).timed_out();
+            if is_late && state.failed_pin.is_some() {
+                let pin = MutexGuard::unlocked(&mut state, || shared.pin.read());
+                if pin.is_ok_and(|pin| state.failed_pin.as_ref() != Some(&pin)) {
+                    break;
+                }
+            }
         }
     }
 }
@@ -234,13 +270,37 @@ fn watch(shared: &Arc<SharedState>, host: &Arc<Host>) -> Error {
         match checked {
             Ok(_) => {}
             // Busy: its sessions work.
-            Err(err) if matches!(err.fault, Fault::Busy | Fault::SessionCount) => {}
+            Err(err) if matches!(err.fault, Fault::Busy | Fault::Share | Fault::SessionCount) => {}
             Err(err) => {
                 host.kill();
                 let mut state = shared.state.lock();
+                // As at a failed start, the end of this host must not replace the error.
+                state.generation += 1;
                 (state.host, state.why) = (None, err.clone());
                 return err;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_logins_back_off_up_to_ten_minutes_and_other_failures_up_to_five_seconds() {
+        let waits = |fault, count| {
+            let mut pause = BACK_OFF.0;
+            let mut next = move || {
+                let (wait, next) = back_off(pause, fault);
+                pause = next;
+                wait.as_millis()
+            };
+            (0..count).map(|_| next()).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(Fault::Login, 9), [5, 10, 20, 40, 80, 160, 320, 600, 600].map(|seconds| seconds * 1000));
+        assert_eq!(waits(Fault::TokenAbsent, 8), [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        // Another failure than of a login is over sooner.
+        assert_eq!(back_off(Duration::from_secs(160), Fault::TokenAbsent).0, BACK_OFF.1);
     }
 }

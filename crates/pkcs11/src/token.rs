@@ -95,18 +95,13 @@ impl Token {
     /// # Errors
     /// [`UriError`]: the URI does not name a token, its module and the PIN's source.
     pub fn start(options: Options) -> Result<Token, UriError> {
-        let wrong = |text: &str| UriError(text.into());
         let uri = &options.uri;
-        if uri.token.is_none() && uri.serial.is_none() {
-            return Err(wrong("expected the token's label or serial number: token=… or serial=…"));
-        }
-        let module = uri.module_path.clone().ok_or_else(|| wrong("expected module-path=…, the path of the module"))?;
-        let pin = uri.pin_source.clone().ok_or_else(|| wrong("expected pin-source=file:… or pin-source=env:…"))?;
+        let (module, pin) = uri.token_parts()?;
         let name = uri.token_name();
         let shared = Arc::new(SharedState::new(options, module, pin, name));
         let supervised = shared.clone();
         let spawned = std::thread::Builder::new().name("pkcs11-host".into()).spawn(move || supervise(&supervised));
-        spawned.map_err(|_| wrong("no thread for the host process"))?;
+        spawned.map_err(|_| UriError("no thread for the host process".into()))?;
         Ok(Token(Arc::new(Owner(shared))))
     }
 
@@ -147,7 +142,18 @@ impl Token {
         }
     }
 
-    /// Process id of the host, for tests.
+    /// Waits until the first start of the host has ended, well or not, or that of a host that has just ended.
+    ///
+    /// # Errors
+    /// The reason why the token is not ready, also at the end of the wait.
+    pub fn wait_started(&self, wait: Duration) -> Result<(), Error> {
+        let (shared, end) = (&self.0.0, Instant::now() + wait);
+        let mut state = shared.state.lock();
+        while state.host.is_none() && state.is_starting && !shared.changed.wait_until(&mut state, end).timed_out() {}
+        if state.host.is_some() { Ok(()) } else { Err(state.why.clone()) }
+    }
+
+    /// Process id of the host.
     #[doc(hidden)]
     pub fn host_id(&self) -> Option<u32> {
         self.0.0.state.lock().host.as_ref().map(|host| host.id())

@@ -128,6 +128,27 @@ impl Uri {
         self.module_path.is_some() || self.pin_source.is_some()
     }
 
+    /// Checks that the URI names a token, its module and the source of its PIN, and no key.
+    ///
+    /// # Errors
+    /// [`UriError`] names the attribute that is missing or is not a token's.
+    pub fn check_token(&self) -> Result<(), UriError> {
+        if self.key().is_some() || self.kind.is_some() {
+            return Err(wrong("expected the URI of a token, without object, id and type"));
+        }
+        self.token_parts().map(drop)
+    }
+
+    /// Returns the module and the source of the PIN of a token.
+    pub(crate) fn token_parts(&self) -> Result<(PathBuf, PinSource), UriError> {
+        if self.token.is_none() && self.serial.is_none() {
+            return Err(wrong("expected the token's label or serial number: token=… or serial=…"));
+        }
+        let module = self.module_path.clone().ok_or_else(|| wrong("expected module-path=…, the path of the module"))?;
+        let pin = self.pin_source.clone().ok_or_else(|| wrong("expected pin-source=file:… or pin-source=env:…"))?;
+        Ok((module, pin))
+    }
+
     /// Label and id of the key; `None` if the URI names no key.
     pub fn key(&self) -> Option<KeyName> {
         let key = KeyName { id: self.id.clone(), label: self.object.clone() };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use metrics::{Gauge, gauge};
+use parking_lot::Mutex;
 use sealway_exchange::Sessions;
 use sealway_exchange::headers::HttpHeaders;
 use sealway_exchange::timing::ServerTiming;
@@ -138,6 +139,16 @@ pub struct Authority {
     mle_certificates_end_ms: AtomicU64,
     /// Earliest time without a published key of a one-shot mode, in Unix milliseconds; 0 without such keys.
     one_shot_keys_end_ms: AtomicU64,
+    listener_key_faults: Mutex<Vec<ListenerKeyFault>>,
+}
+
+/// A listener whose key is on a token and does not sign.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ListenerKeyFault {
+    /// Name of the listener in the configuration.
+    pub listener: String,
+    /// A short name for the reason.
+    pub reason: &'static str,
 }
 
 impl Authority {
@@ -169,6 +180,7 @@ impl Authority {
             stopping: AtomicBool::new(false),
             mle_certificates_end_ms: AtomicU64::new(0),
             one_shot_keys_end_ms: AtomicU64::new(0),
+            listener_key_faults: Mutex::default(),
         }
     }
 
@@ -202,6 +214,16 @@ impl Authority {
     /// Returns the end that [`Authority::set_one_shot_keys_end`] set.
     pub(crate) fn one_shot_keys_end_ms(&self) -> Option<u64> {
         Some(self.one_shot_keys_end_ms.load(Ordering::Relaxed)).filter(|end_ms| *end_ms > 0)
+    }
+
+    /// Makes `/ready` report listeners whose keys do not sign; 503 unless there are none.
+    pub fn set_listener_key_faults(&self, faults: Vec<ListenerKeyFault>) {
+        *self.listener_key_faults.lock() = faults;
+    }
+
+    /// Returns the faults that [`Authority::set_listener_key_faults`] set.
+    pub fn listener_key_faults(&self) -> Vec<ListenerKeyFault> {
+        self.listener_key_faults.lock().clone()
     }
 
     /// Returns the store, for health and the admin listener.

@@ -233,12 +233,13 @@ fn link(part: Part) -> &'static str {
     }
 }
 
-/// Answers the readiness probe: 200 if new sessions can be agreed and sealed calls opened, else 503.
+/// Answers the readiness probe: 200 if new sessions can be agreed, sealed calls opened and listeners' keys sign, else 503.
 pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
     let timestamp = iso8601(authority.now_ms());
     let is_full = authority.is_full();
-    if status.up && !is_full && !authority.is_stopping() {
+    let faults = authority.listener_key_faults();
+    if status.up && !is_full && faults.is_empty() && !authority.is_stopping() {
         let Pool { total, idle, waiting } = status.pool;
         let pool = serde_json::json!({"totalCount": total, "idleCount": idle, "waitingCount": waiting});
         let cache = if status.redis == Part::Down { "degraded" } else { "up" };
@@ -259,9 +260,14 @@ pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     let cache = if status.redis == Part::Down { "down" } else { "up" };
     let what = match status.up {
         true if is_full => "nonces_full",
-        true => "stopping",
+        true if authority.is_stopping() => "stopping",
+        true => "listener_key",
         false => "unhealthy",
     };
-    let body = serde_json::json!({"status": what, "database": database, "cache": cache, "timestamp": timestamp});
+    let mut body = serde_json::json!({"status": what, "database": database, "cache": cache, "timestamp": timestamp});
+    if !faults.is_empty() {
+        // Without names of tokens and keys: everybody may read this.
+        body["listenerKeys"] = serde_json::json!(faults);
+    }
     json(StatusCode::SERVICE_UNAVAILABLE, body.to_string())
 }

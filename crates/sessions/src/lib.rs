@@ -24,6 +24,6 @@ pub mod token;
 mod usage;
 
 pub use answer::Refusal;
-pub use authority::{Authority, Policy};
+pub use authority::{Authority, ListenerKeyFault, Policy};
 pub use metrics_help::METRICS;
 pub use usage::WireUse;

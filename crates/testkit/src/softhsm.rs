@@ -139,7 +139,7 @@ impl SoftHsm {
         Ok(library)
     }
 
-    /// Makes the shim fail: `slow`, `crash`, `device`, `sessions`, `locked`, or nothing for an empty word.
+    /// Makes the shim fail: `slow` (10 minutes), `late` (0.4 s), `crash`, `device`, `sessions`, `locked`, `login`, or nothing for an empty word.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -39,11 +39,13 @@ static rv login(unsigned long session, unsigned long user, void *pin, unsigned l
         close(file);
     }
     if (is("locked")) return 0xa4; /* CKR_PIN_LOCKED */
+    if (is("login")) return 0x06; /* CKR_FUNCTION_FAILED */
     return ((rv(*)(unsigned long, unsigned long, void *, unsigned long))theirs->functions[LOGIN])(session, user, pin, len);
 }
 
 static rv sign(unsigned long session, void *input, unsigned long len, void *output, unsigned long *output_len) {
     if (is("slow")) sleep(600);
+    if (is("late")) usleep(400000);
     if (is("crash")) abort();
     if (is("device")) return 0x30; /* CKR_DEVICE_ERROR */
     return ((rv(*)(unsigned long, void *, unsigned long, void *, unsigned long *))theirs->functions[SIGN])(

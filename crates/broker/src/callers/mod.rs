@@ -9,6 +9,7 @@ mod rules;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,6 +95,20 @@ impl Peer {
     /// Identifies a caller of the transit API by the name of its token.
     pub fn of_token(name: Arc<str>) -> Peer {
         Peer { uid: rules::OVERFLOW_ID, gid: rules::OVERFLOW_ID, token: Some(name), ..Peer::default() }
+    }
+
+    /// Returns the peer as a caller of tokens, which share their sessions among callers.
+    pub(crate) fn of_tokens(&self) -> sealway_pkcs11::Caller {
+        let user = match &self.token {
+            None => u64::from(self.uid),
+            // Beyond all user ids.
+            Some(name) => {
+                let mut hasher = std::hash::DefaultHasher::new();
+                name.hash(&mut hasher);
+                hasher.finish() | 1 << 63
+            }
+        };
+        sealway_pkcs11::Caller { user, process: self.pid.map_or(0, |pid| u64::from(pid.unsigned_abs())) }
     }
 
     /// Asks the kernel for the peer of a connection (SO_PEERCRED).

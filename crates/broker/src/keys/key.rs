@@ -158,6 +158,25 @@ impl Key {
         Ok((version.data.number, self.form(version)?.spki()?))
     }
 
+    /// Returns the SubjectPublicKeyInfo of the current version with its number; `None` if all versions are disabled, or the key is
+    /// damaged, secret or not one of this build.
+    ///
+    /// # Errors
+    /// The key-encryption key is busy or away.
+    pub(crate) fn usable_public_key(&self) -> Result<Option<(u32, Vec<u8>)>> {
+        let Ok(version) = self.current() else { return Ok(None) };
+        if version.form.get().is_none() {
+            let store = self.store()?;
+            let material = match store.unwrap(self, version) {
+                Err(refusal) if refusal.code == Code::Internal => return Ok(None),
+                material => material?,
+            };
+            let Ok(form) = Form::parse(store.tokens(), self.algorithm, &material) else { return Ok(None) };
+            version.form.get_or_init(|| form);
+        }
+        Ok(self.form(version).and_then(Form::spki).ok().map(|spki| (version.data.number, spki)))
+    }
+
     /// Makes it the key of a CA, for good, unless it is one: from then on it signs data only under profiles that say so.
     ///
     /// # Errors

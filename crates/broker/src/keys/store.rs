@@ -147,14 +147,19 @@ impl Store {
         Page { keys, has_more: rest.peek().is_some() }
     }
 
-    /// Generates a key. Blocks: an RSA key of 8192 bits may take a minute.
+    /// Generates a key, on a token if the settings say so ([`Tokens::generating_on`]). Blocks: an RSA key of 8192 bits may take a
+    /// minute.
     ///
     /// # Errors
     /// [`Code::InvalidArgument`]; [`Code::AlreadyExists`]; [`Code::FailedPrecondition`]: the store is full, or this
     /// build does not have the algorithm; [`Code::Internal`]: the disk cannot write.
     pub fn generate(&self, id: &str, algorithm: Algorithm, now_ms: u64) -> Result<Arc<Key>> {
         self.shared.may_add(id)?;
-        let material = Material { bytes: material::generate(algorithm)?, certificate: None };
+        let bytes = match token::generate_first(&self.shared.tokens, algorithm, id)? {
+            Some(bytes) => bytes,
+            None => material::generate(algorithm)?,
+        };
+        let material = Material { bytes, certificate: None };
         self.shared.add(id, algorithm, &material, false, now_ms)
     }
 

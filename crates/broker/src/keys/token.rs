@@ -31,23 +31,41 @@ const KEK_ID: &str = "pkcs11";
 
 /// The tokens of the settings.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(Arc<[Token]>);
+pub struct Tokens {
+    all: Arc<[Token]>,
+    /// Token on which the store generates keys.
+    generates_on: Option<Uri>,
+}
 
 impl Tokens {
     /// Creates the list of tokens.
     pub fn new(tokens: Vec<Token>) -> Tokens {
-        Tokens(tokens.into())
+        Tokens { all: tokens.into(), generates_on: None }
+    }
+
+    /// Generates the keys of the store on the token that this URI names.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`]: not the URI of one of the tokens alone.
+    pub fn generating_on(self, uri: &str) -> Result<Tokens> {
+        let uri = parse(uri)?;
+        if uri.key().is_some() || uri.kind.is_some() {
+            return Err(Refusal::invalid("material: expected the URI of a token, without object, id and type"));
+        }
+        // As a check: a key of this name need not exist.
+        self.find(&Uri { object: Some("key".into()), ..uri.clone() })?;
+        Ok(Tokens { generates_on: Some(uri), ..self })
     }
 
     /// Returns each token that is not ready, with the reason.
     pub fn not_ready(&self) -> Vec<(String, Error)> {
-        self.0.iter().filter_map(|token| Some((token.name().to_owned(), token.health().err()?))).collect()
+        self.all.iter().filter_map(|token| Some((token.name().to_owned(), token.health().err()?))).collect()
     }
 
     /// Finds the token of a key's URI, and the key's name on it.
     fn find(&self, uri: &Uri) -> Result<TokenKey> {
         let key = uri.key().ok_or_else(|| Refusal::invalid("material: the URI names no key; expected object or id"))?;
-        let mut on = self.0.iter().filter(|token| uri.is_on(token.uri()));
+        let mut on = self.all.iter().filter(|token| uri.is_on(token.uri()));
         match (on.next(), on.next()) {
             (Some(token), None) => Ok(TokenKey { token: token.clone(), key }),
             (None, _) => {
@@ -90,6 +108,7 @@ impl TokenKey {
             Fault::PinWrong | Fault::PinLocked | Fault::PinFinalTry | Fault::PinSource | Fault::Module => {
                 Code::FailedPrecondition
             }
+            Fault::Share => return Refusal::share(format!("{}: {err}", self.token.name())),
             Fault::Data => Code::InvalidArgument,
             fault if fault.is_unavailable() => Code::Unavailable,
             _ => Code::FailedPrecondition,
@@ -238,6 +257,13 @@ pub(crate) fn import(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> 
         check_secret(&key, algorithm)?;
     }
     stored(&uri, algorithm, &public)
+}
+
+/// Generates the first version of a key on the token of the settings, with its id as the label; `None` if there is none.
+pub(crate) fn generate_first(tokens: &Tokens, algorithm: Algorithm, id: &str) -> Result<Option<Zeroizing<Vec<u8>>>> {
+    let Some(on) = &tokens.generates_on else { return Ok(None) };
+    let named = Uri { object: Some(id.to_owned()), ..on.clone() };
+    generate(tokens, algorithm, named.to_string().as_bytes(), id).map(Some)
 }
 
 /// Generates the next version of a key on the token of the version before, with a label that the key's id begins.

@@ -185,7 +185,7 @@ impl Service {
             }
         }
         let outcome = granted.and_then(|grant| {
-            let outcome = span.in_scope(|| work(&grant))?;
+            let outcome = span.in_scope(|| call.peer.of_tokens().run(|| work(&grant)))?;
             if !call.holds(outcome.bytes_out) {
                 return Err(Refusal::new(Code::ResourceExhausted, NO_ROOM));
             }

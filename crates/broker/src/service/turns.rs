@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sealway_proto::broker::TRY_AGAIN_LATER;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::callers::{NoShare, Peer, Share, Shares};
@@ -43,10 +44,12 @@ impl Turns {
     /// # Errors
     /// [`Code::FailedPrecondition`]: the caller has its share of places; [`Code::ResourceExhausted`]: all are taken.
     pub(super) async fn take(&self, peer: &Peer) -> Result<Turn<'_>> {
-        let full = |why| {
-            // A code that clients retry at once is never the caller's own fault.
-            let code = if matches!(why, NoShare::All(_)) { Code::ResourceExhausted } else { Code::FailedPrecondition };
-            Refusal::new(code, format!("too many long operations wait: {why}; try again later"))
+        let full = |why| match why {
+            NoShare::All(_) => {
+                let text = format!("too many long operations wait: {why}{TRY_AGAIN_LATER}");
+                Refusal::new(Code::ResourceExhausted, text)
+            }
+            why => Refusal::share(format!("too many long operations wait: {why}")),
         };
         let place = self.places.take(peer, 1).map_err(full)?;
         let stopped = |_| Refusal::new(Code::Unavailable, "the broker stops");

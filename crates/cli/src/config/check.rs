@@ -12,9 +12,10 @@ use sealway_sessions::config::strong_secret;
 use super::{PREFIX, ServeConfig};
 
 /// Names of the configuration's sections.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 15] = [
     "access_log",
     "listeners",
+    "pkcs11",
     "routes",
     "mle_keys",
     "one_shot",

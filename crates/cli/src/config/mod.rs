@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sealway_gateway::GatewayConfig;
 use sealway_gateway::config::{
-    RawAccessLog, RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawOneShot, RawRoute, RawUpstream,
+    RawAccessLog, RawCors, RawGateway, RawLimits, RawListener, RawMleKey, RawOneShot, RawPkcs11, RawRoute, RawUpstream,
 };
 use sealway_runtime::config::{Layers, Problems};
 use sealway_runtime::telemetry::{RawTelemetry, Telemetry};
@@ -41,6 +41,8 @@ pub(crate) struct RawServe {
     /// Addresses that clients connect to; at least one.
     /// - default: required
     pub(crate) listeners: Vec<RawListener>,
+    /// PKCS#11 tokens with keys of listeners.
+    pkcs11: Vec<RawPkcs11>,
     /// Rules that requests are matched against, the first that matches wins; at least one.
     /// - default: required
     routes: Vec<RawRoute>,
@@ -200,6 +202,7 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
     let sections = RawGateway {
         file,
         listeners: &raw.listeners,
+        pkcs11: &raw.pkcs11,
         routes: &raw.routes,
         mle_keys: &raw.mle_keys,
         one_shot: &raw.one_shot,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use sealway_proto::broker::TRY_AGAIN_LATER;
 pub use tonic::Code;
 
 /// Failure of a call to the broker.
@@ -26,6 +27,12 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         matches!(self.code, Code::Unavailable | Code::DeadlineExceeded)
     }
+
+    /// True if the caller has used up its share of something in the broker: the same call may succeed once its other calls
+    /// have ended.
+    pub fn is_share_used_up(&self) -> bool {
+        self.code == Code::FailedPrecondition && self.text.ends_with(TRY_AGAIN_LATER)
+    }
 }
 
 /// Progress of a failed call, which decides if a retry is safe.
@@ -46,5 +53,25 @@ impl fmt::Display for Delivery {
             Delivery::Perhaps => "perhaps done",
             Delivery::Answered => "answered",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_used_up_share_is_told_by_the_end_of_its_text_and_only_with_code_9() {
+        let error = |code, text: &str| Error {
+            operation: "Sign",
+            code,
+            text: text.into(),
+            sent: Delivery::Answered,
+            attempts: 1,
+        };
+        let full = "too many long operations wait: process 1 has its share of places, 64; try again later";
+        assert!(error(Code::FailedPrecondition, full).is_share_used_up());
+        assert!(!error(Code::ResourceExhausted, full).is_share_used_up());
+        assert!(!error(Code::FailedPrecondition, "key_id: every version of the key is disabled").is_share_used_up());
     }
 }

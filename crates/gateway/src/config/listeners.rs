@@ -10,6 +10,7 @@ use sealway_runtime::tls::{AllowPattern, ClientAuth, Secret, ServerFiles, TlsErr
 use serde::{Deserialize, Serialize};
 
 use super::OneOrMany;
+use super::pkcs11::{self, Tokens};
 use crate::policy::TrustedProxies;
 use crate::upstream::UNIX_PATH_MAX;
 
@@ -46,7 +47,9 @@ pub struct RawListener {
 pub struct RawTls {
     /// PEM, the server's certificate first; or PKCS#12.
     cert: FilePath,
-    /// PEM: PKCS#8, SEC1 or PKCS#1, not encrypted.
+    /// PEM: PKCS#8, SEC1 or PKCS#1, not encrypted. Or a key on a token of [`pkcs11`](#pkcs11):
+    /// `pkcs11:token=LABEL;object=LABEL;type=private`, RSA of at least 2048 bits, or ECDSA on P-256 or P-384; `cert` is PEM then
+    /// ([keep-keys-in-an-hsm.md](../guides/keep-keys-in-an-hsm.md#keys-of-tls-listeners)).
     /// - default: in `cert`
     key: Option<FilePath>,
     /// Password of a PKCS#12 file, one line.
@@ -176,8 +179,13 @@ impl Listener {
 
     /// Formats an error of the listener's TLS files, with the setting that names them.
     pub(crate) fn tls_problem(&self, err: &TlsError) -> String {
+        self.tls_setting(&err.to_string())
+    }
+
+    /// Returns the path of a setting in the listener's TLS section.
+    pub(crate) fn tls_setting(&self, name: &str) -> String {
         let at = self.setting.strip_suffix(".address").unwrap_or(&self.setting);
-        format!("{at}.tls.{err}")
+        format!("{at}.tls.{name}")
     }
 
     /// True if both have the same TLS settings.
@@ -188,7 +196,12 @@ impl Listener {
 }
 
 /// Checks all listeners; `file` is the path of the configuration file.
-pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut Problems) -> Vec<Listener> {
+pub(super) fn resolve(
+    raw: &[RawListener],
+    tokens: &Tokens,
+    file: Option<&Path>,
+    problems: &mut Problems,
+) -> Vec<Listener> {
     if raw.is_empty() {
         problems.add("listeners", "expected at least one listener");
     }
@@ -216,7 +229,7 @@ pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut P
         }
         listeners.push(Listener {
             name,
-            tls: listener.tls.as_ref().map(|tls| tls.resolve(&format!("{setting}.tls"), file, problems)),
+            tls: listener.tls.as_ref().map(|tls| tls.resolve(&format!("{setting}.tls"), tokens, file, problems)),
             trusted: resolve_trusted(&setting, listener, problems),
             reuse_port: listener.reuse_port.get(),
             setting: listener.setting.clone().unwrap_or(path),
@@ -242,8 +255,8 @@ fn resolve_trusted(setting: &str, listener: &RawListener, problems: &mut Problem
 }
 
 impl RawTls {
-    /// Checks the section at the path `at` of the configuration, whose file is `file`.
-    pub fn resolve(&self, at: &str, file: Option<&Path>, problems: &mut Problems) -> ServerFiles {
+    /// Checks the section at the path `at` of the configuration, whose file is `file`. The key may be on one of `tokens`.
+    pub fn resolve(&self, at: &str, tokens: &Tokens, file: Option<&Path>, problems: &mut Problems) -> ServerFiles {
         let mut paths = |name: &str, list: &Option<OneOrMany>| {
             let at = format!("{at}.{name}");
             let list = OneOrMany::checked(list.as_ref(), &at, problems);
@@ -270,10 +283,19 @@ impl RawTls {
             .enumerate()
             .filter_map(|(index, text)| problems.take(format!("{at}.allow[{index}]"), AllowPattern::parse(text)))
             .collect();
+        let (uri, key) = match self.key.as_ref() {
+            Some(text) if text.starts_with(pkcs11::SCHEME) => (Some(text), None),
+            key => (None, key),
+        };
+        let external_key = uri.and_then(|uri| problems.take(format!("{at}.key"), tokens.key(uri)));
+        if uri.is_some() && self.password_file.is_some() {
+            problems.add(format!("{at}.password_file"), "it is for a PKCS#12 file, and the key is on a token");
+        }
         let mut path = |name: &str, text: &String| problems.file(&format!("{at}.{name}"), file, text);
         ServerFiles {
             cert: path("cert", &self.cert),
-            key: self.key.as_ref().map(|text| path("key", text)),
+            key: key.map(|text| path("key", text)),
+            external_key,
             password_file: self.password_file.as_ref().map(|text| path("password_file", text)),
             password: self.password.clone(),
             client_ca,

@@ -1,4 +1,4 @@
-//! `listeners:`, `routes:`, `upstreams:`, `cors:` and `limits:` of the configuration: as written, then checked.
+//! `listeners:`, `pkcs11:`, `routes:`, `upstreams:`, `cors:` and `limits:` of the configuration: as written, then checked.
 
 mod access_log;
 mod cors;
@@ -7,6 +7,7 @@ mod listeners;
 mod mle;
 mod ohttp;
 mod one_shot;
+mod pkcs11;
 mod routes;
 mod upstreams;
 
@@ -35,6 +36,7 @@ pub use self::limits::{RawLimits, RequestLimits};
 pub use self::listeners::{Listener, Place, RawListener, RawTls};
 pub use self::mle::RawMleKey;
 pub use self::one_shot::RawOneShot;
+pub use self::pkcs11::{RawPkcs11, Tokens};
 pub use self::routes::RawRoute;
 use self::routes::{CheckedAction, CheckedRoute};
 use self::upstreams::CheckedUpstream;
@@ -77,6 +79,8 @@ pub struct RawGateway<'a> {
     pub file: Option<&'a Path>,
     /// Section `listeners:` of the configuration.
     pub listeners: &'a [RawListener],
+    /// Section `pkcs11:` of the configuration.
+    pub pkcs11: &'a [RawPkcs11],
     /// Section `routes:` of the configuration.
     pub routes: &'a [RawRoute],
     /// Section `mle_keys:` of the configuration.
@@ -115,7 +119,8 @@ pub struct GatewayConfig {
 
 /// Checks all sections and adds errors to `problems`.
 pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
-    let listeners = listeners::resolve(raw.listeners, raw.file, problems);
+    let tokens = pkcs11::resolve(raw.pkcs11, problems);
+    let listeners = listeners::resolve(raw.listeners, &tokens, raw.file, problems);
     let upstreams = upstreams::resolve(raw.upstreams, raw.file, problems);
     if raw.routes.is_empty() {
         problems.add("routes", "expected at least one route");
@@ -208,10 +213,15 @@ impl GatewayConfig {
             if let Place::Unix(path) = &listener.place {
                 problems.folder_of(&listener.setting, path);
             }
-            if let Some(files) = &listener.tls
-                && let Err(err) = tls::Server::load(files.clone(), clock.clone())
-            {
-                problems.add_error(&ConfigError(listener.tls_problem(&err)));
+            match listener.tls.as_ref().map(|files| tls::Server::load(files.clone(), clock.clone())) {
+                Some(Err(err)) => problems.add_error(&ConfigError(listener.tls_problem(&err))),
+                // A start serves without it, until it is back.
+                Some(Ok(server)) => {
+                    if let Some(fault) = server.key_fault() {
+                        problems.add(listener.tls_setting("key"), fault);
+                    }
+                }
+                None => {}
             }
         }
         for (name, upstream) in &self.upstreams {

@@ -4,6 +4,7 @@
 //! It may not know the place of a configuration: the caller passes a closure that reads it again.
 
 mod certificates;
+mod keys;
 mod listeners;
 mod reload;
 mod sockets;
@@ -144,7 +145,9 @@ impl Server {
             expiry: Mutex::default(),
             drain_asked: CancellationToken::new(),
         }));
+        server.note_keys(false);
         server.watch_files();
+        server.watch_keys();
         Ok(server)
     }
 

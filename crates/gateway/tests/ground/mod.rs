@@ -57,6 +57,7 @@ impl Ground {
         let raw = RawGateway {
             file: None,
             listeners: &listeners,
+            pkcs11: &[],
             routes: &routes,
             mle_keys: &std::collections::BTreeMap::new(),
             one_shot: &RawOneShot::default(),

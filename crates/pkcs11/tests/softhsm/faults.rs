@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sealway_awslc::{Hash as Digest, PublicKey, Scheme as Verified};
-use sealway_pkcs11::{Fault, Generate, Hash, KeyName, Signing, Token};
+use sealway_pkcs11::{Caller, Fault, Generate, Hash, KeyName, Signing, Token};
 use sealway_testkit::softhsm::{PIN, SoftHsm};
 
 use crate::{PATIENCE, ready, start};
@@ -75,6 +75,50 @@ fn a_pin_that_the_token_answers_as_locked_is_not_tried_again() {
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(hsm.logins(), 1);
     assert_eq!(token.health().unwrap_err().fault, Fault::PinLocked);
+}
+
+#[test]
+fn a_login_that_fails_for_another_reason_is_tried_again_after_seconds() {
+    let hsm = SoftHsm::new().unwrap();
+    let shim = hsm.shim().unwrap();
+    hsm.fail("login").unwrap();
+    let token = start(&hsm, &shim, PATIENCE);
+    until("the login fails", || token.health().is_err_and(|err| err.fault == Fault::Login));
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(hsm.logins(), 1);
+    hsm.fail("").unwrap();
+    until("it logs in", || token.health().is_ok());
+    assert_eq!(hsm.logins(), 2);
+}
+
+#[test]
+fn a_caller_with_many_calls_at_a_slow_token_neither_takes_all_places_nor_starves_another_one() {
+    let hsm = SoftHsm::new().unwrap();
+    let shim = hsm.shim().unwrap();
+    let token = ready(&hsm, &shim, Duration::from_secs(30));
+    let (key, public) = key(&token);
+    hsm.fail("late").unwrap();
+    let (greedy, other) = (Caller { user: 1, process: 1 }, Caller { user: 2, process: 1 });
+    let shares = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..80 {
+            scope.spawn(|| match greedy.run(|| token.sign(&key, SIGNING, b"x")) {
+                Ok(_) => {}
+                Err(err) => {
+                    assert_eq!(err.fault, Fault::Share, "{err}");
+                    shares.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Four sessions work, 64 calls wait, and the others are rejected.
+        until("the greedy caller has its share", || shares.load(Ordering::Relaxed) >= 8);
+        let begin = Instant::now();
+        let signature = other.run(|| token.sign(&key, SIGNING, b"y")).unwrap();
+        public.verify(Verified::Ecdsa(Digest::Sha256), b"y", &signature).unwrap();
+        // One operation before it, and its own; behind all of the other's it were more than 6 s.
+        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        hsm.fail("").unwrap();
+    });
 }
 
 #[test]

@@ -14,6 +14,10 @@ pub mod open;
 pub mod v1;
 pub mod w0;
 
+/// End of the text of an error that passes by itself: the same call may succeed later. With code 9 it is the caller's own share of
+/// something that is used up.
+pub const TRY_AGAIN_LATER: &str = "; try again later";
+
 /// A method of a gRPC service: a request of type `Q` is answered by an `A` (by a stream of them if the service says so).
 pub struct Method<Q, A> {
     /// The path of its HTTP/2 request: `/package.Service/Name`.

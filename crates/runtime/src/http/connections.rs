@@ -261,6 +261,9 @@ impl Connections {
             AcceptError::NoCertificate | AcceptError::Certificate(_) => {
                 tracing::warn!(listener, %peer, reason, why = %err, kept_back, "client rejected in the TLS handshake");
             }
+            AcceptError::Key(_) => {
+                tracing::error!(listener, %peer, reason, why = %err, kept_back, "no handshake without the listener's key");
+            }
             _ => tracing::info!(listener, %peer, reason, why = %err, kept_back, "a handshake failed"),
         }
     }

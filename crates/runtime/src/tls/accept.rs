@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::external::{self, KeyFault};
 use super::peer::PeerCertificate;
 use super::server::{Server, ServerMaterial};
 use super::{unix_time, verify};
@@ -33,6 +34,9 @@ pub enum AcceptError {
     /// The client aborted the handshake: it may not trust the server's certificate.
     #[error("the client ended the handshake: {0}")]
     Client(String),
+    /// The listener's key, which is on a token, does not sign.
+    #[error("the listener's key does not sign: {0}")]
+    Key(KeyFault),
     /// The connection failed during the handshake.
     #[error("the connection broke during the handshake: {0}")]
     Io(io::Error),
@@ -46,11 +50,12 @@ impl AcceptError {
             AcceptError::Certificate(_) => "certificate",
             AcceptError::Protocol(_) => "protocol",
             AcceptError::Client(_) => "client",
+            AcceptError::Key(fault) => fault.reason,
             AcceptError::Io(_) => "io",
         }
     }
 
-    fn of(err: io::Error) -> Self {
+    pub(super) fn of(err: io::Error) -> Self {
         let Some(inner) = err.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
             return AcceptError::Io(err);
         };
@@ -67,16 +72,28 @@ impl Server {
     /// Performs the server's part of a handshake. It verifies the client on a resumed one too: a ticket proves only that the
     /// client was accepted when it got the ticket. The caller sets a deadline; this has none.
     ///
-    /// A rejected client gets an alert; one that resumed sees the end of the connection.
+    /// A rejected client gets an alert; one that resumed sees the end of the connection. With a key outside this process the
+    /// signature is computed in another thread, for which the connection waits.
     ///
     /// # Errors
     /// [`AcceptError`].
-    pub async fn accept<IO>(&self, io: IO) -> Result<(TlsStream<IO>, Option<Arc<PeerCertificate>>), AcceptError>
+    pub async fn accept<IO>(&self, mut io: IO) -> Result<(TlsStream<IO>, Option<Arc<PeerCertificate>>), AcceptError>
     where
         IO: AsyncRead + AsyncWrite + Unpin,
     {
         let loaded = self.loaded.load_full();
-        match TlsAcceptor::from(Arc::clone(&loaded.config)).accept(io).into_fallible().await {
+        let acceptor = TlsAcceptor::from(Arc::clone(&loaded.config));
+        let accepting = match &self.lane {
+            None => acceptor.accept(io),
+            Some(lane) => match external::handshake(&mut io, &loaded.config, lane).await {
+                Ok(done) => acceptor.accept_with(io, |connection| *connection = done),
+                Err(err) => {
+                    linger(&mut io).await;
+                    return Err(err);
+                }
+            },
+        };
+        match accepting.into_fallible().await {
             Err((err, mut io)) => {
                 linger(&mut io).await;
                 Err(AcceptError::of(err))

@@ -57,15 +57,29 @@ fn from_pem(cert: &Content, key: &Content, provider: &CryptoProvider) -> Result<
     let signer =
         provider.key_provider.load_private_key(der).map_err(|_| key.fault("holds a private key of no known kind"))?;
     let certified = CertifiedKey::new(without_roots(chain), signer);
-    if certified.cert.windows(2).any(|pair| issuer(&pair[0]) != subject(&pair[1])) {
-        let file = cert.path.display();
-        tracing::warn!(%file, "each certificate should be followed by its issuer's; some clients will not trust this chain");
-    }
+    warn_of_order(cert, &certified.cert);
     match certified.keys_match() {
         Ok(()) => Ok(certified),
         Err(_) => {
             Err(key.fault(format!("is not the key of the first certificate in {}", cert.path.display())).transient())
         }
+    }
+}
+
+/// Reads a chain in PEM whose key is elsewhere.
+pub(super) fn chain(cert: &Content) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    if !cert.is_pem() {
+        return Err(cert.fault("is not PEM, in which the certificate of a key on a token is expected"));
+    }
+    let chain = without_roots(certificates(cert)?);
+    warn_of_order(cert, &chain);
+    Ok(chain)
+}
+
+fn warn_of_order(cert: &Content, chain: &[CertificateDer<'_>]) {
+    if chain.windows(2).any(|pair| issuer(&pair[0]) != subject(&pair[1])) {
+        let file = cert.path.display();
+        tracing::warn!(%file, "each certificate should be followed by its issuer's; some clients will not trust this chain");
     }
 }
 

@@ -7,6 +7,7 @@
 mod accept;
 mod allow;
 mod client;
+mod external;
 mod field;
 mod files;
 mod identity;
@@ -26,6 +27,7 @@ use rustls::crypto::CryptoProvider;
 pub use self::accept::AcceptError;
 pub use self::allow::AllowPattern;
 pub use self::client::{Client, ClientFiles, ClientParts};
+pub use self::external::{ExternalKey, KeyFault, KeyScheme, Turns};
 pub use self::field::CertificateField;
 pub(crate) use self::files::sha256 as digest;
 pub use self::measures::{ExpiryGauges, count_reload};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -17,12 +18,16 @@ use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
 use super::allow::AllowPattern;
+use super::external::{self, ExternalKey, KeyFault, Lane};
 use super::files::{self, Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source};
 use super::peer::PeerCertificate;
 use super::status::{self, CertificateStatus};
 use super::verify::{self, BuildError, ClientVerifier};
 use super::{Secret, Time, TlsError, identity, measures, provider, unix_time, used};
 use crate::clock::Clock;
+
+/// Longest wait of a start for a key outside this process that is becoming ready.
+const KEY_WAIT: Duration = Duration::from_secs(10);
 
 /// The requirement of a client certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +48,8 @@ pub struct ServerFiles {
     pub cert: PathBuf,
     /// Its key in PEM (PKCS#8, SEC1 or PKCS#1). `None`: the key is in the file of the chain.
     pub key: Option<PathBuf>,
+    /// Its key, if that is outside this process; `key` is `None` then, and the chain is PEM.
+    pub external_key: Option<Arc<dyn ExternalKey>>,
     /// The password of a PKCS#12 file, in a file of one line.
     pub password_file: Option<PathBuf>,
     /// The password, if it is not configured by a file. `password_file` takes precedence.
@@ -91,6 +98,8 @@ pub(super) struct ServerMaterial {
     /// Digests of the files that define the accepted clients.
     client_digests: Vec<[u8; 32]>,
     certificates: Vec<CertificateStatus>,
+    /// The public half of the certificate's key, as SubjectPublicKeyInfo.
+    public: Vec<u8>,
 }
 
 /// The TLS side of a listener. Handshakes use the material that is loaded when they begin.
@@ -101,6 +110,8 @@ pub struct Server {
     provider: Arc<CryptoProvider>,
     pub(super) loaded: ArcSwap<ServerMaterial>,
     generation: watch::Sender<u64>,
+    /// The key outside this process, if it has one.
+    pub(super) lane: Option<Lane>,
     reloading: Mutex<()>,
 }
 
@@ -116,7 +127,8 @@ impl fmt::Debug for Server {
 
 impl Server {
     /// Reads the files. If key and certificate do not fit together, as during their replacement, it tries again for 300 ms, and
-    /// blocks meanwhile. Expired certificates are loaded all the same, with a warning in the log.
+    /// blocks meanwhile. Expired certificates are loaded all the same, with a warning in the log. It waits up to 10 s for a key
+    /// outside this process; if that is away, the server is loaded all the same, and [`Server::key_fault`] says so.
     ///
     /// # Errors
     /// [`TlsError`], naming the field and the file.
@@ -130,11 +142,13 @@ impl Server {
         }
         let (watched, provider) = (FileWatch::new(files.sources()), provider());
         let loaded = watched.load(|contents| build(&files, contents, None, &clock, &provider))?;
+        let lane = files.external_key.clone().map(Lane::new);
+        check_key(&files, lane.as_ref(), &loaded.public, KEY_WAIT)?;
         status::warn_of_dates(&loaded.certificates, clock.now_ms());
         measures::register();
         let generation = watch::Sender::new(loaded.generation);
         let loaded = ArcSwap::from_pointee(loaded);
-        Ok(Server { files, watched, clock, provider, loaded, generation, reloading: Mutex::default() })
+        Ok(Server { files, watched, clock, provider, loaded, generation, lane, reloading: Mutex::default() })
     }
 
     /// Reads the files again; returns true if something changed. It blocks as [`Server::load`] does.
@@ -154,6 +168,7 @@ impl Server {
             build(&self.files, contents, Some(&before), &self.clock, &self.provider).map(Some)
         })?;
         let Some(loaded) = loaded else { return Ok(false) };
+        check_key(&self.files, self.lane.as_ref(), &loaded.public, Duration::ZERO)?;
         status::warn_of_dates(&loaded.certificates, self.clock.now_ms());
         let generation = loaded.generation;
         self.loaded.store(Arc::new(loaded));
@@ -183,6 +198,22 @@ impl Server {
         Ok(())
     }
 
+    /// Checks the key outside this process, and returns its fault. It blocks as long as the key does; at once `None` if the
+    /// key is a file.
+    pub fn check_key(&self) -> Option<KeyFault> {
+        self.lane.as_ref()?.check(&self.loaded.load().public, Duration::ZERO)
+    }
+
+    /// Returns the fault of the key outside this process at its last check.
+    pub fn key_fault(&self) -> Option<KeyFault> {
+        self.lane.as_ref()?.fault()
+    }
+
+    /// Returns true if the key is outside this process.
+    pub fn has_external_key(&self) -> bool {
+        self.lane.is_some()
+    }
+
     /// Returns a channel that changes when other material is in force. The number has no other meaning.
     pub fn generation(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
@@ -191,6 +222,19 @@ impl Server {
     /// Returns the loaded certificates and lists.
     pub fn certificates(&self) -> Vec<CertificateStatus> {
         self.loaded.load().certificates.clone()
+    }
+}
+
+/// Checks a key outside this process. One that is away is a warning, as it may come back.
+fn check_key(files: &ServerFiles, lane: Option<&Lane>, public: &[u8], wait: Duration) -> Result<(), TlsError> {
+    let cert = files.cert.display();
+    match lane.and_then(|lane| lane.check(public, wait)) {
+        Some(fault) if fault.is_final => Err(TlsError::new("key", &files.cert, fault.to_string())),
+        Some(fault) => {
+            tracing::warn!(%cert, reason = fault.reason, why = %fault, "the key of a certificate does not sign yet");
+            Ok(())
+        }
+        None => Ok(()),
     }
 }
 
@@ -206,7 +250,11 @@ fn build(
     let cert = files::of(contents, "cert").next().ok_or_else(none)?;
     let password = password(files::of(contents, "password_file").next(), files.password.as_ref())?;
     let key = files::of(contents, "key").next();
-    let mut certified = identity::load(cert, key, password.as_ref().map(|word| word.expose_secret()), provider)?;
+    let mut certified = match &files.external_key {
+        Some(key) => external::certified(cert, key)?,
+        None => identity::load(cert, key, password.as_ref().map(|word| word.expose_secret()), provider)?,
+    };
+    let public = certified.key.public_key().map(|public| public.to_vec()).unwrap_or_default();
     certified.ocsp = files::of(contents, "ocsp").next().map(identity::staple).transpose()?;
     let certified = used::counted(certified, &files.cert);
     let mut certificates = status::chain(cert, "server", &certified.cert);
@@ -253,6 +301,7 @@ fn build(
         digests: contents.iter().map(Content::digest).collect(),
         client_digests,
         certificates,
+        public,
     })
 }
 

@@ -22,6 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "sealway-exchange",
             "sealway-sessions",
             "sealway-awslc",
+            "sealway-pkcs11",
         ],
     ),
     ("sealway-gateway-api", &["sealway-runtime"]),

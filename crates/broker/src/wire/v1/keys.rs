@@ -102,16 +102,19 @@ pub(crate) async fn list(wires: &Wires, call: &Call, request: ListRequest) -> Re
         let limit = limit.unwrap_or(LIST_MAX);
         let keys = wires.service.with_callers(&profiles, |callers| match named {
             None => {
-                let visible = |key: &Key| callers.may_see(&call.peer, key.id()).then(|| message(key));
+                let visible = |key: &Key| Ok(callers.may_see(&call.peer, key.id()).then(|| message(key)));
                 page(store, &request.after, limit, visible)
             }
             Some(_) => {
                 let profile = grant.profile();
-                let usable = |key: &Key| usable(callers, &call.peer, profile.as_ref().ok()?, key);
+                let usable = |key: &Key| match &profile {
+                    Ok(profile) => usable(callers, &call.peer, profile, key),
+                    Err(refusal) => Err(refusal.clone()),
+                };
                 // Keys that were not used yet are unwrapped here.
                 work_of(u64::MAX, || page(store, &request.after, limit, usable))
             }
-        });
+        })?;
         // A short request can have the longest answer.
         if !call.holds(keys.encoded_len()) {
             return Err(Refusal::new(Code::ResourceExhausted, NO_ROOM));
@@ -150,34 +153,42 @@ pub(crate) async fn public_key(wires: &Wires, call: &Call, request: PublicKeyReq
 const USES: [&str; 5] = ["SignData", "SignDigest", "VerifyData", "VerifyDigest", "Unwrap"];
 
 /// Describes a key with its public half, if the caller may use it in one of [`USES`] under the profile, and may have the
-/// public half.
-fn usable(callers: &Callers, peer: &Peer, profile: &Profile, key: &Key) -> Option<KeyMessage> {
+/// public half. A key whose versions are all disabled is not usable.
+///
+/// # Errors
+/// The key-encryption key is busy or away: the list would be without a key that the caller may use.
+fn usable(callers: &Callers, peer: &Peer, profile: &Profile, key: &Key) -> Result<Option<KeyMessage>> {
     let is_allowed = |operation: &&str| callers.allows(peer, operation, Some(&profile.name), Some(key.id())).is_ok();
     let fits = |operation: &&str| match *operation {
         "Unwrap" => profile.unwrap.is_some() && matches!(key.algorithm(), Algorithm::RsaUnwrap(_)),
         _ => operation::may_sign(profile, key),
     };
-    USES.iter().find(|operation| fits(operation) && is_allowed(operation))?;
-    callers.allows(peer, "PublicKey", None, Some(key.id())).ok()?;
-    let (current_version, public_key) = key.public_key(0).ok()?;
-    Some(KeyMessage { current_version, public_key, ..message(key) })
+    let is_usable = USES.iter().any(|operation| fits(operation) && is_allowed(operation))
+        && callers.allows(peer, "PublicKey", None, Some(key.id())).is_ok();
+    let public = if is_usable { key.usable_public_key()? } else { None };
+    Ok(public.map(|(current_version, public_key)| KeyMessage { current_version, public_key, ..message(key) }))
 }
 
 /// Lists the keys that a caller may see, with as many reads of the store as needed.
-fn page(store: &Store, after: &str, limit: usize, shown: impl Fn(&Key) -> Option<KeyMessage>) -> ListResponse {
+fn page(
+    store: &Store,
+    after: &str,
+    limit: usize,
+    shown: impl Fn(&Key) -> Result<Option<KeyMessage>>,
+) -> Result<ListResponse> {
     let mut after = after.to_owned();
     let mut keys = Vec::new();
     loop {
         let page = store.list(&after, LIST_MAX);
-        for key in page.keys.iter().filter_map(|key| shown(key)) {
+        for key in page.keys.iter().filter_map(|key| shown(key).transpose()) {
             if keys.len() == limit {
-                return ListResponse { keys, has_more: true };
+                return Ok(ListResponse { keys, has_more: true });
             }
-            keys.push(key);
+            keys.push(key?);
         }
         match page.keys.last() {
             Some(last) if page.has_more => after = last.id().to_owned(),
-            _ => return ListResponse { keys, has_more: false },
+            _ => return Ok(ListResponse { keys, has_more: false }),
         }
     }
 }
