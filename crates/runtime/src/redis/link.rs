@@ -111,7 +111,9 @@ impl Link {
     }
 
     async fn connect_single(config: &Settings, node: &Node, master: Option<Arc<Master>>) -> Result<Self, Trouble> {
-        Ok(Link::Single(config.connect(node).await?, master))
+        let client = config.client(node).map_err(|err| Trouble::Setting(err.0))?;
+        let link = client.get_multiplexed_async_connection_with_config(&config.connection()).await?;
+        Ok(Link::Single(link, master))
     }
 
     /// Opens another connection to the same server, or to the same cluster.
@@ -201,7 +203,11 @@ pub async fn listen(config: &Settings, turn: usize) -> Result<PubSub, Trouble> {
         Some(node) if config.cluster => node.clone(),
         _ => locate(config).await?.0,
     };
-    tokio::time::timeout(config.connect_timeout, config.connect_listening(&node)).await.unwrap_or(Err(Trouble::Slow))
+    let client = config.client(&node).map_err(|err| Trouble::Setting(err.0))?;
+    match tokio::time::timeout(config.connect_timeout, client.get_async_pubsub()).await {
+        Ok(pubsub) => Ok(pubsub?),
+        Err(_) => Err(Trouble::Slow),
+    }
 }
 
 /// Returns a field of INFO.

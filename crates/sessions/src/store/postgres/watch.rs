@@ -235,7 +235,6 @@ impl Watch {
     async fn stay(&self, session: &Session) -> Fault {
         loop {
             tokio::select! {
-                biased;
                 () = tokio::time::sleep(EVERY) => {}
                 () = self.link.doubt.notified() => {}
             }

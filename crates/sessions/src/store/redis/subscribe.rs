@@ -44,17 +44,15 @@ async fn hear(shared: &Arc<Inner>, turn: usize, backoff: &mut Duration) -> Resul
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            // The ping first: a flood of messages must not keep it off.
-            biased;
-            _ = ping.tick() => {
-                let answered = tokio::time::timeout(shared.config.server.deadline, sink.ping::<redis::Value>()).await;
-                answered.map_err(|_| Trouble::Slow)??;
-            }
             message = messages.next() => {
                 let Some(message) = message else { return Ok(()) };
                 if let Ok(id) = SessionId::parse(&String::from_utf8_lossy(message.get_payload_bytes())) {
                     shared.cache.revoke(&id);
                 }
+            }
+            _ = ping.tick() => {
+                let answered = tokio::time::timeout(shared.config.server.deadline, sink.ping::<redis::Value>()).await;
+                answered.map_err(|_| Trouble::Slow)??;
             }
         }
     }
