@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis_desk::{Desk, claim, grant, nonce, now, reserve, until_down, until_up};
+use redis_desk::{Desk, claim, grant, nonce, now, reserve, until, until_down, until_up};
+use sealway_sessions::store::Store as _;
 use sealway_sessions::store::redis::{Redis as Store, RedisConfig};
+
 use sealway_testkit::redis::{Redis, RedisOptions, RedisSentinel};
+use sealway_testkit::store_contract::claims::agree;
 use tokio::net::{TcpListener, TcpStream};
 
 /// A user apart from the one of replicas and Sentinels, so that a test can cut those off.
@@ -118,6 +121,19 @@ impl Sides {
     }
 }
 
+/// Cuts the first master off from its replicas and the Sentinels, but not from the store's user, and waits for its successor.
+/// The user `admin` is needed.
+fn cut_off_master(servers: &RedisSentinel) {
+    tokio::task::block_in_place(|| {
+        let master = &servers.nodes[0];
+        let admin = |args: &[&str]| master.cli(&[&["--user", "admin", "--pass", "secret"], args].concat()).unwrap();
+        admin(&["ACL", "SETUSER", "default", "off"]);
+        admin(&["CLIENT", "KILL", "TYPE", "replica"]);
+        admin(&["CLIENT", "KILL", "USER", "default"]);
+        servers.wait_for_other_than(0).unwrap();
+    });
+}
+
 /// Cuts a master off from its replicas and the Sentinels, but not from one process, while another process uses its
 /// successor. Returns how many nonces each side granted after that, and how many were granted by both.
 async fn two_masters(min_replicas: usize) -> ([usize; 2], usize) {
@@ -139,13 +155,7 @@ async fn two_masters(min_replicas: usize) -> ([usize; 2], usize) {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let before = sides.count();
     assert!(before.iter().all(|count| *count > 0), "{before:?}");
-    tokio::task::block_in_place(|| {
-        let admin = |args: &[&str]| master.cli(&[&["--user", "admin", "--pass", "secret"], args].concat()).unwrap();
-        admin(&["ACL", "SETUSER", "default", "off"]);
-        admin(&["CLIENT", "KILL", "TYPE", "replica"]);
-        admin(&["CLIENT", "KILL", "USER", "default"]);
-        servers.wait_for_other_than(0).unwrap();
-    });
+    cut_off_master(&servers);
     until_up(&sides.stores[1]).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     sides.is_over.store(true, Ordering::Relaxed);
@@ -170,6 +180,34 @@ async fn without_confirmations_a_master_that_is_cut_off_grants_what_its_successo
     let ([former, successor], twice) = two_masters(0).await;
     println!("the former master granted {former} more, its successor {successor}; both the same: {twice}");
     assert!(former > 20 && successor > 20 && twice > 0, "{former}, {successor}, {twice}");
+}
+
+/// The subscription to the former master answers its pings, and brings nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_revocation_at_the_successor_of_a_master_that_is_cut_off_reaches_every_cache() {
+    let users = format!("{USER}\nuser admin on >secret ~* &* +@all");
+    let servers = RedisSentinel::start(2, &Redis::options().acl(&users)).unwrap();
+    let desk = Desk::new(&with_user(&servers.url())).durable();
+    let ((one, _), (other, cache)) = (desk.try_open().await.unwrap(), desk.try_open().await.unwrap());
+    until_up(&one).await;
+    until_up(&other).await;
+    cut_off_master(&servers);
+    // Each takes the successor's claims: its operations have moved.
+    grant(&one, now).await;
+    grant(&other, now).await;
+    let session = agree(Some("web"), 600, now()).server;
+    let id = *session.id();
+    until("the session", Duration::from_secs(15), async || {
+        Store::put(one.as_ref(), session.clone()).await.is_ok()
+            && matches!(Store::get(other.as_ref(), &id).await, Ok(Some(_)))
+    })
+    .await;
+    // A subscription that moves clears the cache: the session must be in it from before the revocation.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(matches!(Store::get(other.as_ref(), &id).await, Ok(Some(_))));
+    assert!(cache.get(&id).is_some());
+    assert_eq!(Store::delete(one.as_ref(), &id).await, Ok(true));
+    until("the revocation", Duration::from_secs(2), async || cache.get(&id).is_none()).await;
 }
 
 /// An address that leads to the port in the second place; connections end when that changes.

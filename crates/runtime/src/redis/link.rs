@@ -194,18 +194,19 @@ impl Link {
     }
 }
 
-/// Opens a connection that listens; in a cluster to the `turn`th server, since each server delivers every message.
+/// Opens a connection that listens, and returns it with its server; in a cluster to the `turn`th server, since each server
+/// delivers every message.
 ///
 /// # Errors
 /// [`Trouble`].
-pub async fn listen(config: &Settings, turn: usize) -> Result<PubSub, Trouble> {
+pub async fn listen(config: &Settings, turn: usize) -> Result<(PubSub, Node), Trouble> {
     let node = match config.nodes.get(turn % config.nodes.len().max(1)) {
         Some(node) if config.cluster => node.clone(),
         _ => locate(config).await?.0,
     };
     let client = config.client(&node).map_err(|err| Trouble::Setting(err.0))?;
     match tokio::time::timeout(config.connect_timeout, client.get_async_pubsub()).await {
-        Ok(pubsub) => Ok(pubsub?),
+        Ok(pubsub) => Ok((pubsub?, node)),
         Err(_) => Err(Trouble::Slow),
     }
 }

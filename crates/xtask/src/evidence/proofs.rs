@@ -90,7 +90,7 @@ fn gaps(record: &mut Record) {
     record.missing(
         "Nonces in PostgreSQL, Redis and their tiers",
         "their rule is in SQL and in Lua, which a server executes",
-        "the tests of the stores with real servers, and the simulation",
+        "the tests of the stores with real servers",
     );
 }
 

@@ -34,7 +34,8 @@ pub(super) async fn run(shared: Arc<Inner>) {
 }
 
 async fn hear(shared: &Arc<Inner>, turn: usize, backoff: &mut Duration) -> Result<(), Trouble> {
-    let (mut sink, mut messages) = listen(&shared.config.server, turn).await?.split();
+    let (pubsub, node) = listen(&shared.config.server, turn).await?;
+    let (mut sink, mut messages) = pubsub.split();
     let subscribed = tokio::time::timeout(shared.config.server.connect_timeout, sink.subscribe(shared.channel())).await;
     subscribed.map_err(|_| Trouble::Slow)??;
     // After the subscription is in force, so that a session fetched from now on cannot miss its revocation.
@@ -44,15 +45,22 @@ async fn hear(shared: &Arc<Inner>, turn: usize, backoff: &mut Duration) -> Resul
     ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            // The ping first: a flood of messages must not keep it off.
+            biased;
+            _ = ping.tick() => {
+                let answered = tokio::time::timeout(shared.config.server.deadline, sink.ping::<redis::Value>()).await;
+                answered.map_err(|_| Trouble::Slow)??;
+                // A former master that is cut off from the others still answers, and hears of nothing.
+                let live = shared.live.load();
+                if live.as_ref().and_then(|live| live.link.master()).is_some_and(|master| master.node != node) {
+                    return Err(Trouble::Away("another server is the master now".into()));
+                }
+            }
             message = messages.next() => {
                 let Some(message) = message else { return Ok(()) };
                 if let Ok(id) = SessionId::parse(&String::from_utf8_lossy(message.get_payload_bytes())) {
                     shared.cache.revoke(&id);
                 }
-            }
-            _ = ping.tick() => {
-                let answered = tokio::time::timeout(shared.config.server.deadline, sink.ping::<redis::Value>()).await;
-                answered.map_err(|_| Trouble::Slow)??;
             }
         }
     }

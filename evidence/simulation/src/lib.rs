@@ -1,1 +1,0 @@
-//! Deterministic simulation of stores, servers and clients.
