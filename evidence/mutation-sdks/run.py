@@ -18,7 +18,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import common  # noqa: E402
+import harness  # noqa: E402
 
 LANGUAGES = ("typescript", "go", "python", "java")
 
@@ -26,7 +26,7 @@ LANGUAGES = ("typescript", "go", "python", "java")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("languages", nargs="*", metavar="LANGUAGE", help=f"{', '.join(LANGUAGES)}; all if left out")
-    parser.add_argument("--output", type=pathlib.Path, default=common.ROOT / "docs/assurance/results/mutation-sdks.json")
+    parser.add_argument("--output", type=pathlib.Path, default=harness.ROOT / "docs/assurance/results/mutation-sdks.json")
     parser.add_argument("--keep", action="store_true", help="keep results of earlier runs, of sources that have not changed; only tests were added since")
     parser.add_argument("--report", action="store_true", help="run no tool: write the record of the results of earlier runs, and name the files that have none")
     arguments = parser.parse_args()
@@ -44,7 +44,7 @@ def main() -> int:
         results.append(result)
 
     problems = [problem for result in results for problem in result.unexplained()]
-    record = common.record(results, round(time.monotonic() - start), arguments.report)
+    record = harness.record(results, round(time.monotonic() - start), arguments.report)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     for name, value in record["figures"]:

@@ -27,7 +27,7 @@ const TARGETS: [&str; 4] = ["/", "/a", "/a?b=1", "/b"];
 const OCTETS: &str = "application/octet-stream";
 
 /// A sealed message as its sender wrote it.
-struct Sent {
+struct SealedMessage {
     message: Message,
     /// Offsets in the body at which frames end.
     ends: Vec<usize>,
@@ -37,10 +37,10 @@ struct Sent {
 struct Call {
     method: &'static str,
     pending: PendingAnswer<'static>,
-    request: Sent,
+    request: SealedMessage,
     /// The context of the answer, once the server has the request.
     reply: Option<Reply>,
-    answer: Option<Sent>,
+    answer: Option<SealedMessage>,
 }
 
 /// The end of a delivery, as its receiver sees it.
@@ -181,7 +181,7 @@ impl Network {
         }
     }
 
-    fn check(&self, honest: &Sent, is_honest: bool, outcome: Outcome) {
+    fn check(&self, honest: &SealedMessage, is_honest: bool, outcome: Outcome) {
         match outcome {
             Outcome::Whole(plaintext) => {
                 assert!(is_honest, "a changed message is whole");
@@ -254,7 +254,7 @@ fn message(mut headers: Vec<(String, String)>, target: &str, status: u16) -> Mes
 }
 
 /// Seals one to three frames, whose lengths the argument chooses.
-fn sealed(mut sealer: FrameSealer, mut message: Message, call: usize, argument: usize) -> Sent {
+fn sealed(mut sealer: FrameSealer, mut message: Message, call: usize, argument: usize) -> SealedMessage {
     let count = argument % 3 + 1;
     let (mut ends, mut plaintext) = (Vec::new(), Vec::new());
     for number in 0..count {
@@ -270,11 +270,11 @@ fn sealed(mut sealer: FrameSealer, mut message: Message, call: usize, argument: 
         sealer.seal(&mut message.body, begun, number + 1 == count).expect("a short frame");
         ends.push(message.body.len());
     }
-    Sent { message, ends, plaintext }
+    SealedMessage { message, ends, plaintext }
 }
 
 /// Returns a message that the attacker changed: a bit, a cut, or its frames.
-fn changed(sent: &Sent, how: usize, argument: usize) -> Message {
+fn changed(sent: &SealedMessage, how: usize, argument: usize) -> Message {
     let mut message = sent.message.clone();
     let body = &mut message.body;
     let starts: Vec<usize> = std::iter::once(0).chain(sent.ends.iter().copied()).collect();

@@ -3,7 +3,7 @@
 
 A chain is a first session and all that were renewed from it (spec/session-3.md#renew-and-end). Its owner and a thief who has a
 copy of each session renew and use what they like, at two servers that share a store and look a session up again after a
-while. Somebody ends the chain by one of its sessions. The attacker holds messages back, so that a renewal that was begun before the
+while. The owner ends the chain by one of its sessions. The attacker holds messages back, so that a renewal that was begun before the
 end is put into the store behind it, repeats old ones, and restarts servers. The query: **a while after the end no server accepts a
 session of the chain, and none is accepted after the chain's latest time.**
 

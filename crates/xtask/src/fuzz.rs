@@ -114,7 +114,7 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
     shell::run(&mut fuzzer)
 }
 
-/// Folders of a target.
+/// Folders of a target: inputs that a run adds, crashes, and the corpus.
 pub(crate) struct Folders {
     /// New inputs of the fuzzer, which git ignores.
     pub(crate) grown: PathBuf,

@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 
-import common
+import harness
 
-PLACE = common.HERE / "go"
+PLACE = harness.HERE / "go"
 VERSION = "v0.6.0"
 
 # The tests that a mutant meets are those of its own package.
@@ -52,26 +52,26 @@ def _unleash(tree: pathlib.Path, environment: dict[str, str], gremlins: str, fil
     subprocess.run(command, cwd=tree, env=environment, check=True)
 
 
-def run(keep: bool, start: bool) -> common.Result:
-    tree = common.copy("sdk/go")
+def run(keep: bool, start: bool) -> harness.Result:
+    tree = harness.copy("sdk/go")
     temporary = tree.parent.parent / "tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     # A test finds them from the copy of the module that gremlins makes two levels below this one.
     for name in ("spec", "vectors"):
-        (temporary / name).symlink_to(common.ROOT / name)
-    gremlins = common.tool("gremlins")
+        (temporary / name).symlink_to(harness.ROOT / name)
+    gremlins = harness.tool("gremlins")
     environment = os.environ | {
         "SEALWAY_GO": shutil.which("go") or "go",
         "PATH": f"{PLACE}:{os.environ['PATH']}",
         "TMPDIR": str(temporary),
     }
-    files = common.expand(tree, os.environ.get("MUTATION_FILES", "").split() or FILES)
+    files = harness.expand(tree, os.environ.get("MUTATION_FILES", "").split() or FILES)
     mutants, unviable = [], 0
     gaps: list[str] = []
     for file in files:
-        report = common.report("go", f"{file.replace('/', '-')}.json")
-        if not (keep and common.is_newer(report, [common.ROOT / "sdk/go" / file])):
+        report = harness.report("go", f"{file.replace('/', '-')}.json")
+        if not (keep and harness.is_newer(report, [harness.ROOT / "sdk/go" / file])):
             if not start:
                 gaps.append(file)
                 continue
@@ -84,6 +84,6 @@ def run(keep: bool, start: bool) -> common.Result:
                     continue
                 source = lines[mutant["line"] - 1].strip()
                 caught = CAUGHT[mutant["status"]]
-                mutants.append(common.Mutant(file, mutant["line"], mutant["column"], mutant["type"], source, caught))
+                mutants.append(harness.Mutant(file, mutant["line"], mutant["column"], mutant["type"], source, caught))
     mutants.sort(key=lambda mutant: (files.index(mutant.file), mutant.line, mutant.column))
-    return common.Result("go", f"gremlins {VERSION}", "those of the mutant's package, vectors among them", [file for file in files if file not in gaps], mutants, unviable, missing=common.gaps("Go", gaps))
+    return harness.Result("go", f"gremlins {VERSION}", "those of the mutant's package, vectors among them", [file for file in files if file not in gaps], mutants, unviable, missing=harness.gaps("Go", gaps))

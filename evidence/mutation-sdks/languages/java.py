@@ -5,9 +5,9 @@ import pathlib
 import subprocess
 import xml.etree.ElementTree
 
-import common
+import harness
 
-PLACE = common.HERE / "java"
+PLACE = harness.HERE / "java"
 SESSION = "sealway-session/src/main/java"
 
 CLASSES = [
@@ -29,7 +29,7 @@ def _measure(tree: pathlib.Path, reports: pathlib.Path) -> None:
     path = tree / "test-classpath"
     modules = ["-pl", "sealway-session"]
     subprocess.run([*maven, *modules, "test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={path}", "-Dmdep.includeScope=test"], cwd=tree, check=True)
-    pit = common.WORK / "tools" / "pit-classpath"
+    pit = harness.WORK / "tools" / "pit-classpath"
     if not pit.exists():
         raise SystemExit("PIT is missing: run scripts/setup-evidence.sh")
     own = [str(tree / "sealway-session" / "target" / kind) for kind in ("classes", "test-classes")]
@@ -55,11 +55,11 @@ def _measure(tree: pathlib.Path, reports: pathlib.Path) -> None:
     subprocess.run(command, cwd=tree / "sealway-session", env=os.environ | {"JAVA_HOME": home}, check=True)
 
 
-def run(keep: bool, start: bool) -> common.Result:
-    reports = common.report("java", "pit")
+def run(keep: bool, start: bool) -> harness.Result:
+    reports = harness.report("java", "pit")
     if not start and not (reports / "mutations.xml").exists():
-        return common.Result("java", "PIT 1.30.2", "none", [], [], missing=common.gaps("Java", CLASSES))
-    tree = common.copy("sdk/java")
+        return harness.Result("java", "PIT 1.30.2", "none", [], [], missing=harness.gaps("Java", CLASSES))
+    tree = harness.copy("sdk/java")
     if start:
         _measure(tree, reports)
     files = [f"{SESSION}/{name.replace('.', '/')}.java" for name in CLASSES]
@@ -72,6 +72,6 @@ def run(keep: bool, start: bool) -> common.Result:
         file = f"{SESSION}/{text['mutatedClass'].split('$')[0].replace('.', '/')}.java"
         line = int(text["lineNumber"])
         source = (tree / file).read_text().splitlines()[line - 1].strip()
-        mutants.append(common.Mutant(file, line, 0, text["description"], source, CAUGHT[entry.get("status")]))
+        mutants.append(harness.Mutant(file, line, 0, text["description"], source, CAUGHT[entry.get("status")]))
     mutants.sort(key=lambda mutant: (files.index(mutant.file), mutant.line))
-    return common.Result("java", "PIT 1.30.2", "WireTest, FormsTest and ExchangeTest, those that reach the line", files, mutants, unviable)
+    return harness.Result("java", "PIT 1.30.2", "WireTest, FormsTest and ExchangeTest, those that reach the line", files, mutants, unviable)

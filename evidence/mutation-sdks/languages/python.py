@@ -6,25 +6,25 @@ import shutil
 import subprocess
 import tomllib
 
-import common
+import harness
 
-PLACE = common.HERE / "python"
+PLACE = harness.HERE / "python"
 VERSION = "3.8.1"
 
 # Exit codes of pytest in mutmut's child processes, and those that mutmut gives (mutmut/stats.py).
 CAUGHT = {1: True, 3: True, 36: None, 24: None, 152: None, 255: None, -24: None, 0: False, 5: False, 33: False}
 
 
-def run(keep: bool, start: bool) -> common.Result:
-    if not start and not any((common.WORK / "python/sdk/python/mutants").rglob("*.meta")):
-        return common.Result("python", f"mutmut {VERSION}", "none", [], [], missing=common.gaps("Python", ["all"]))
-    tree = common.copy("sdk/python", "mutants")
+def run(keep: bool, start: bool) -> harness.Result:
+    if not start and not any((harness.WORK / "python/sdk/python/mutants").rglob("*.meta")):
+        return harness.Result("python", f"mutmut {VERSION}", "none", [], [], missing=harness.gaps("Python", ["all"]))
+    tree = harness.copy("sdk/python", "mutants")
     if start:
         shutil.rmtree(tree / "mutants", ignore_errors=True)
     settings = (PLACE / "mutmut.toml").read_text()
     with (tree / "pyproject.toml").open("a") as file:
         file.write(settings)
-    mutmut = common.tool("mutmut")
+    mutmut = harness.tool("mutmut")
     if start:
         subprocess.run([mutmut, "run", "--max-children", "2"], cwd=tree, check=True)
 
@@ -41,12 +41,12 @@ def run(keep: bool, start: bool) -> common.Result:
             if code not in CAUGHT:
                 raise SystemExit(f"{name} ended with {code}: no result")
             if CAUGHT[code] is not False:
-                mutants.append(common.Mutant(file, 0, 0, name, "", CAUGHT[code]))
+                mutants.append(harness.Mutant(file, 0, 0, name, "", CAUGHT[code]))
                 continue
             shown = subprocess.run([mutmut, "show", name], cwd=tree, check=True, capture_output=True, text=True).stdout
             old, new = (re.findall(rf"^\{sign}(?!{re.escape(sign * 2)})(.*)$", shown, re.MULTILINE) for sign in "-+")
             source, change = (" ".join(" ".join(text).split()) for text in (old, new))
             # mutmut shows a function by itself: the place is that of its first changed line, where the line is the only one.
             at = [number for number, line in enumerate(lines, 1) if old and line.strip() == old[0].strip()]
-            mutants.append(common.Mutant(file, at[0] if len(at) == 1 else 0, 0, change, source, False))
-    return common.Result("python", f"mutmut {VERSION}", "tests/test_wire.py, those that reach the function", [file for file in files if file not in gaps], mutants, missing=common.gaps("Python", gaps))
+            mutants.append(harness.Mutant(file, at[0] if len(at) == 1 else 0, 0, change, source, False))
+    return harness.Result("python", f"mutmut {VERSION}", "tests/test_wire.py, those that reach the function", [file for file in files if file not in gaps], mutants, missing=harness.gaps("Python", gaps))

@@ -8,9 +8,9 @@ import subprocess
 import time
 from typing import Any
 
-import common
+import harness
 
-PLACE = common.HERE / "typescript"
+PLACE = harness.HERE / "typescript"
 
 FILES = [
     "src/wire/base64.ts",
@@ -33,8 +33,8 @@ UNVIABLE = {"CompileError", "RuntimeError"}
 Entry = dict[str, Any]
 
 
-def run(keep: bool, start: bool) -> common.Result:
-    tree = common.copy("sdk/typescript")
+def run(keep: bool, start: bool) -> harness.Result:
+    tree = harness.copy("sdk/typescript")
     for name in ("package.json", "stryker.config.json", "runner.js", "vitest.js", "messages.js"):
         shutil.copy2(PLACE / name, tree / name)
     if tests := os.environ.get("MUTATION_TESTS"):
@@ -46,13 +46,13 @@ def run(keep: bool, start: bool) -> common.Result:
     modules = tree / "node_modules"
     if not modules.is_symlink():
         modules.symlink_to(PLACE / "node_modules")
-    files = common.expand(tree, os.environ.get("MUTATION_FILES", "").split() or FILES)
+    files = harness.expand(tree, os.environ.get("MUTATION_FILES", "").split() or FILES)
     known = _kept(tree, files) if keep else {}
     wanted = [place for file in files for place in (_survivors(file, known[file]) if file in known else [file])]
     if wanted and start:
         subprocess.run(["node_modules/.bin/stryker", "run", "--mutate", ",".join(wanted)], cwd=tree, check=True)
         report = json.loads((tree / "mutation.json").read_text())
-        (common.report("typescript", f"{time.time_ns()}.json")).write_text(json.dumps(report))
+        (harness.report("typescript", f"{time.time_ns()}.json")).write_text(json.dumps(report))
         for file, entry in report["files"].items():
             known.setdefault(file, {}).update(_by_place(entry))
 
@@ -68,16 +68,16 @@ def run(keep: bool, start: bool) -> common.Result:
                 at = mutant["location"]["start"]
                 change = f"{mutant['mutatorName']}: {' '.join(mutant.get('replacement', '').split())}"
                 source = lines[at["line"] - 1].strip()
-                mutants.append(common.Mutant(file, at["line"], at["column"], change, source, CAUGHT[mutant["status"]]))
+                mutants.append(harness.Mutant(file, at["line"], at["column"], change, source, CAUGHT[mutant["status"]]))
     version = json.loads((PLACE / "package.json").read_text())["dependencies"]["@stryker-mutator/core"]
     tests = "vectors of session, session3 and one-shot with the provider of Node, and unit tests without a server"
-    return common.Result("typescript", f"Stryker {version}", tests, files, mutants, unviable, missing=common.gaps("TypeScript", gaps))
+    return harness.Result("typescript", f"Stryker {version}", tests, files, mutants, unviable, missing=harness.gaps("TypeScript", gaps))
 
 
 def _kept(tree: pathlib.Path, files: list[str]) -> dict[str, dict[str, Entry]]:
     """Returns the mutants of earlier reports, of files that have not changed since, the later report of a mutant in force."""
     known: dict[str, dict[str, Entry]] = {}
-    for path in sorted(common.report("typescript", "").glob("*.json"), key=lambda path: path.stat().st_mtime):
+    for path in sorted(harness.report("typescript", "").glob("*.json"), key=lambda path: path.stat().st_mtime):
         for file, entry in json.loads(path.read_text())["files"].items():
             if file in files and entry["source"] == (tree / file).read_text():
                 known.setdefault(file, {}).update(_by_place(entry))

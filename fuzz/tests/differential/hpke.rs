@@ -46,7 +46,7 @@ impl Exchange {
     }
 
     /// Seals all messages with ours.
-    fn seal(&self, random: &mut Random) -> Sealed {
+    fn seal(&self, random: &mut Random) -> SenderOutput {
         let len = if matches!(self.suite.kem, Kem::MlKem768P256 | Kem::XWing) { 64 } else { 32 };
         let public = PublicKey::from_bytes(&AwsLc, self.suite.kem, self.key.public_key().as_bytes()).unwrap();
         let randomness = random.bytes(len);
@@ -54,7 +54,7 @@ impl Exchange {
         let messages = self.messages.iter().map(|(aad, text)| sender.seal(aad, text).unwrap()).collect();
         let mut exported = [0; 32];
         sender.export(&AwsLc, &self.exporter, &mut exported).unwrap();
-        Sealed { enc, messages, exported: exported.to_vec() }
+        SenderOutput { enc, messages, exported: exported.to_vec() }
     }
 
     /// Opens with ours; `None` if something does not open.
@@ -74,9 +74,9 @@ impl Exchange {
     }
 }
 
-/// What a sender writes, and the secret that it exports.
+/// Output of a sender, and the secret that it exports.
 #[derive(Clone)]
-struct Sealed {
+struct SenderOutput {
     enc: Vec<u8>,
     messages: Vec<Vec<u8>>,
     exported: Vec<u8>,
@@ -84,9 +84,9 @@ struct Sealed {
 
 struct Case {
     exchange: Exchange,
-    sealed: Sealed,
+    sealed: SenderOutput,
     /// The same with a bit changed in the encapsulated secret or in a message.
-    changed: Sealed,
+    changed: SenderOutput,
 }
 
 impl Case {
@@ -106,7 +106,7 @@ impl Case {
     /// Asks Go to seal, to open what ours sealed, and to open what was changed.
     fn questions(&self) -> [Value; 3] {
         let (exchange, public) = (&self.exchange, self.exchange.key.public_key().as_bytes());
-        let open = |sealed: &Sealed| {
+        let open = |sealed: &SenderOutput| {
             with(exchange.question(&sealed.messages), &[("open", &exchange.private), ("enc", &sealed.enc)])
         };
         [with(exchange.question(&exchange.texts()), &[("seal", public)]), open(&self.sealed), open(&self.changed)]
@@ -137,7 +137,7 @@ fn each_suite_of_hpke_understands_go_and_is_understood() {
     let answers = peer.ask(&exchanges.iter().flat_map(Case::questions).collect::<Vec<_>>());
     let (mut opened, mut rejected) = (0, 0);
     for (case, answers) in exchanges.iter().zip(answers.chunks(3)) {
-        let Case { exchange, sealed: Sealed { exported, .. }, changed } = case;
+        let Case { exchange, sealed: SenderOutput { exported, .. }, changed } = case;
         let suite = exchange.suite;
         let [by_go, of_ours, of_changed] = answers else { panic!("{answers:?}") };
         assert!(by_go["error"].is_null() && of_ours["error"].is_null(), "{suite:?}: {answers:?}");

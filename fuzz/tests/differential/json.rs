@@ -11,7 +11,7 @@ use crate::peer::Peer;
 use crate::{Random, cases, hex, report};
 
 const INTERESTING: &[u8] = b"{}[]:,\"\\ \t\n0123eE+-.tfnuab/\x00\x1f\x7f\xc3\xa9\xff";
-/// Nesting that ours reads.
+/// The deepest nesting that our reader accepts.
 const DEPTH_MAX: usize = 64;
 
 /// Writes a random value with the liberties that the grammar has, and now and then some that it has not.

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use sealway_testkit::daemon::root;
 use serde_json::Value;
 
-/// A running program.
+/// A program that answers line by line.
 pub(crate) struct Peer {
     child: Child,
     input: Option<ChildStdin>,

@@ -75,7 +75,7 @@ fn setting(name: &str, default: u64) -> anyhow::Result<u64> {
 /// The totals of one target, as the last record has them.
 struct Totals {
     target: String,
-    /// Executions, and seconds.
+    /// Executions, and the seconds that they took.
     totals: (u64, u64),
 }
 

@@ -25,7 +25,7 @@ struct Kind {
     title: &'static str,
     /// The claim that the evidence supports, a sentence.
     claim: &'static str,
-    /// Runs the long form.
+    /// Runs the long form, and returns its record.
     run: fn() -> anyhow::Result<Record>,
 }
 

@@ -34,18 +34,18 @@ pub(super) struct Table {
 }
 
 impl Record {
-    /// Adds a figure.
+    /// Adds a figure: a name, and a value with its unit.
     pub(super) fn figure(&mut self, name: &str, value: impl ToString) {
         self.figures.push([name.to_owned(), value.to_string()]);
     }
 
-    /// Adds a table.
+    /// Adds a table of the kind's page.
     pub(super) fn table(&mut self, title: &str, columns: &[&str], rows: Vec<Vec<String>>) {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         self.tables.push(Table { title: title.to_owned(), columns, rows });
     }
 
-    /// Adds a gap.
+    /// Adds a gap: what could not be done, why, and what was done in its place.
     pub(super) fn missing(&mut self, what: &str, why: &str, instead: &str) {
         self.missing.push([what, why, instead].map(str::to_owned));
     }
@@ -75,7 +75,7 @@ impl Record {
         format!("{value:#}\n")
     }
 
-    /// Parses a record's file.
+    /// Parses the text of a record's file.
     ///
     /// # Errors
     /// A member is missing, is of another type, or a row has not as many cells as its table has columns.

@@ -68,7 +68,7 @@ describe("a stream", () => {
     expect(await rejected(() => sealer.seal(new Uint8Array(1), true))).toBe("frame_invalid");
   });
 
-  it("is written where it is told, and what is behind is the result", async () => {
+  it("is written into the given buffer, and the rest of the buffer is the result", async () => {
     const space = new Uint8Array(16 + 4 + 17 + 5);
     const rest = await new FrameSealer(await keys(), context).seal(Uint8Array.of(1), true, space);
     expect([rest.length, rest.byteOffset]).toEqual([5, 16 + 4 + 17]);
