@@ -197,7 +197,8 @@ mod tests {
         }
         let [kept, before, after] = swept(|_| 100);
         assert!(before > 1_024 && after < 1_024 && after >= 2 * kept, "{before} {after}");
+        // Removed entries may leave marks behind, which count as used until the table grows.
         let [_, before, after] = swept(|capacity| capacity / 4);
-        assert_eq!(after, before);
+        assert!(after > before / 2, "{before} {after}");
     }
 }

@@ -37,6 +37,7 @@ const STRICTER: &[(&str, &str)] = &[
     ("Content-Length stands twice", "RFC 9110 section 8.6 allows to reject equal ones"),
     ("Content-Length is no number", "digits alone; RFC 9110 section 8.6 allows to reject a list"),
     ("a chunk's size is no hexadecimal number", "at most 15 digits, blanks only before an extension"),
+    ("the reason holds a control character", "RFC 9112 section 4: the reason phrase has none"),
     ("a field value holds a control character", "RFC 9110 section 5.5 allows it to be replaced by a blank"),
     ("a field name is no token", "RFC 9112 section 5.1; folded lines are rejected too (section 5.2)"),
     ("a field line without a colon", "a folded line without a colon (RFC 9112 section 5.2)"),

@@ -70,7 +70,8 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "supply-chain",
         title: "Supply chain",
-        claim: "A release is made of reviewed sources, and anybody can make the same bytes again.",
+        claim: "Every dependency is locked, checked for known vulnerabilities, and either reviewed or listed as not reviewed; a release \
+                can be built again byte for byte.",
         run: supply_chain::run,
     },
 ];
