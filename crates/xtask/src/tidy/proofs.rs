@@ -287,8 +287,13 @@ mod inner {
         for cell in ["`store::plain`", "`far/end.rs::indented`", "–", "vectors `headers3`", "`whole::in_a_part`"] {
             assert_eq!(threat(cell), [], "{cell}");
         }
-        for cell in ["`store::gone`", "`elsewhere::plain`", "`a_test_that_nobody_has`", "`HeadTest.isGone`", "nothing"]
-        {
+        for cell in [
+            "`store::it_is_gone`",
+            "`elsewhere::in_a_part`",
+            "`a_test_that_nobody_has`",
+            "`HeadTest.isGone`",
+            "nothing",
+        ] {
             let findings = threat(cell);
             assert_eq!(findings.len(), 1, "{cell}");
             assert_eq!(findings[0].place, "SECURITY.md:5");
