@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn the_length_of_a_plaintext_leaves_out_the_room_for_the_iv() {
         let mut buffer = SealBuffer::with_capacity(3);
-        assert!(buffer.is_empty() && buffer.len() == 0);
+        assert!(buffer.is_empty());
+        assert_eq!(buffer.len(), 0);
         buffer.extend(b"abc");
         assert!(!buffer.is_empty() && buffer.len() == 3);
         assert_eq!(format!("{buffer:?}"), "SealBuffer(3 bytes)");
