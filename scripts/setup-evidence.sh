@@ -1,35 +1,4 @@
 #!/usr/bin/env bash
-# Installs the tools that `make evidence` needs and `make test` does not, into target/. Each section is independent; safe to run again.
-set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-# --- mutation tests of the SDKs (evidence/mutation-sdks) ---
-mutation=$PWD/target/mutation-sdks/tools
-gremlins_version=v0.6.0
-mutmut_version=3.8.1
-mkdir -p "$mutation/bin"
-if [[ ! -x $mutation/bin/gremlins ]] || ! go version -m "$mutation/bin/gremlins" | grep "gremlins[[:space:]]$gremlins_version" >/dev/null; then
-    echo "setup-evidence: building gremlins $gremlins_version"
-    GOBIN=$mutation/bin go install "github.com/go-gremlins/gremlins/cmd/gremlins@$gremlins_version"
-fi
-if [[ ! -x $mutation/python/bin/mutmut ]]; then
-    echo "setup-evidence: installing mutmut $mutmut_version"
-    # Beside what the SDK's tests need, in a folder of its own.
-    python3 -m venv "$mutation/python"
-    "$mutation/python/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r sdk/python/requirements.txt
-    "$mutation/python/bin/pip" install --quiet --disable-pip-version-check "mutmut==$mutmut_version"
-    ln -sf ../python/bin/mutmut "$mutation/bin/mutmut"
-fi
-if [[ ! evidence/mutation-sdks/typescript/node_modules/.package-lock.json -nt evidence/mutation-sdks/typescript/package-lock.json ]]; then
-    echo "setup-evidence: installing Stryker"
-    (cd evidence/mutation-sdks/typescript && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error)
-fi
-if [[ ! $mutation/pit-classpath -nt evidence/mutation-sdks/java/pom.xml ]]; then
-    echo "setup-evidence: fetching PIT"
-    mvn -B -q -ntp -f evidence/mutation-sdks/java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath \
-        "-Dmdep.outputFile=$mutation/pit-classpath"
-fi
-
 # Installs what `make evidence` needs beside what the tests need, and proves that it is there. Safe to run again. Each section
 # is of one kind of evidence and needs no other section; with names as arguments, only those sections run.
 set -euo pipefail
@@ -48,6 +17,35 @@ wanted() {
     shift
     (($# == 0)) || [[ " $* " == *" $name "* ]]
 }
+
+# --- mutation-sdks ---
+if wanted mutation-sdks "$@"; then
+    mutation=$PWD/target/mutation-sdks/tools
+    gremlins_version=v0.6.0
+    mutmut_version=3.8.1
+    mkdir -p "$mutation/bin"
+    if [[ ! -x $mutation/bin/gremlins ]] || ! go version -m "$mutation/bin/gremlins" | grep "gremlins[[:space:]]$gremlins_version" >/dev/null; then
+        echo "setup-evidence: building gremlins $gremlins_version"
+        GOBIN=$mutation/bin go install "github.com/go-gremlins/gremlins/cmd/gremlins@$gremlins_version"
+    fi
+    if [[ ! -x $mutation/python/bin/mutmut ]]; then
+        echo "setup-evidence: installing mutmut $mutmut_version"
+        # Beside what the SDK's tests need, in a folder of its own.
+        python3 -m venv "$mutation/python"
+        "$mutation/python/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r sdk/python/requirements.txt
+        "$mutation/python/bin/pip" install --quiet --disable-pip-version-check "mutmut==$mutmut_version"
+        ln -sf ../python/bin/mutmut "$mutation/bin/mutmut"
+    fi
+    if [[ ! evidence/mutation-sdks/typescript/node_modules/.package-lock.json -nt evidence/mutation-sdks/typescript/package-lock.json ]]; then
+        echo "setup-evidence: installing Stryker"
+        (cd evidence/mutation-sdks/typescript && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error)
+    fi
+    if [[ ! $mutation/pit-classpath -nt evidence/mutation-sdks/java/pom.xml ]]; then
+        echo "setup-evidence: fetching PIT"
+        mvn -B -q -ntp -f evidence/mutation-sdks/java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.9.0:build-classpath \
+            "-Dmdep.outputFile=$mutation/pit-classpath"
+    fi
+fi
 
 # --- mutation ---
 if wanted mutation "$@"; then
