@@ -9,6 +9,7 @@ use metrics::counter;
 use sealway_exchange::{OneShotKeys, Sessions};
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::AgreementProvider;
+use sealway_proto::crypto::is_equal;
 use sealway_proto::hpke::{Aead, Kem, PrivateKey, Suite};
 use sealway_proto::limits::KEY_LEN;
 use sealway_proto::one_shot::RecipientKey;
@@ -71,7 +72,7 @@ impl OneShotKeys for LiveKeys {
 
     fn is_psk_accepted(&self, id: &str, key: &[u8; KEY_LEN]) -> bool {
         let psk = self.psks().and_then(|psks| psks.get(self.provider(), id).ok());
-        psk.is_some_and(|psk| psk.is_accepted && *psk.key == *key)
+        psk.is_some_and(|psk| psk.is_accepted && is_equal(psk.key.as_slice(), key))
     }
 
     fn document(&self, now_ms: u64) -> Option<serde_json::Value> {
