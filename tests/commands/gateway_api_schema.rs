@@ -21,12 +21,12 @@ fn go(args: &[&str]) -> String {
 fn run(test: &str, folder: &Path) -> String {
     let built = tempfile::tempdir().unwrap();
     let path = |name: &str| built.path().join(name).to_str().unwrap().to_owned();
+    let server = sealway_testkit::daemon::program("api-server").unwrap();
     // Modules and packages are in Go's caches since scripts/setup-tests.sh ran.
-    go(&["build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", &path("api-server"), "./server"]);
     go(&["test", "-trimpath", "-c", "-o", &path("schema"), "./schema"]);
     let mut command = Command::new(path("schema"));
     command.args(["-test.run", &format!("^{test}$")]).current_dir(built.path());
-    command.env("API_SERVER", path("api-server"));
+    command.env("API_SERVER", server);
     command
         .env("SEAL_POLICY_CRD", root().join("deploy/helm/sealway/crds/sealpolicies.yaml"))
         .env("SEAL_POLICIES", folder);

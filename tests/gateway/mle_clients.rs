@@ -23,9 +23,9 @@ use self::cells::{ALL_ENCS, Cell, Language};
 use crate::BINARY;
 
 const WAIT: Duration = Duration::from_secs(60);
-/// Returns the round trips of a cell and direction: enough for each of 15 bodies to meet each turn, or three in the short form.
+/// Returns the round trips of a cell and direction: enough for each of 15 bodies to meet each turn, or one in the short form.
 fn rounds() -> usize {
-    15 * if is_full() { TURNS.len() } else { 3 }
+    15 * if is_full() { TURNS.len() } else { 1 }
 }
 
 /// The answers of the service, in turn; the programs have the same list.

@@ -10,7 +10,6 @@ import { readFileSync } from "node:fs";
 import http from "node:http";
 
 import { check } from "./check.mjs";
-import { cybersource } from "./cybersource.mjs";
 import { libraryOf } from "./libraries.mjs";
 
 /** The service's answer to a request, in turn; the number is prime, so that every body meets each of them. */
@@ -118,7 +117,9 @@ async function serve(spec) {
 
 const [mode, text] = process.argv.slice(2);
 const spec = JSON.parse(text);
-const run = spec.library === "cybersource-sdk" ? cybersource : { call, serve }[mode];
+// The SDK has some 1,500 files: only its own runs load them.
+const sdk = spec.library === "cybersource-sdk" && (await import("./cybersource.mjs")).cybersource;
+const run = sdk || { call, serve }[mode];
 run(spec).catch((error) => {
   console.error(error);
   process.exit(1);
