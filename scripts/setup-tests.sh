@@ -141,7 +141,7 @@ if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     echo "setup-tests: making $venv"
     rm -rf "$venv"
     python3 -m venv "$venv"
-    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -r "$requirements"
+    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r "$requirements"
     fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r "$tools"
     python3 -m venv "$venv/scan"
     scan_pip=("$venv/scan/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes)

@@ -6,7 +6,7 @@ use crate::{shell, tidy};
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut steps = Steps::default();
     add_forms(&mut steps);
-    steps.step("clippy", clippy);
+    steps.step("clippy", || shell::run(&mut clippy()));
     steps.finish()
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn add_forms(steps: &mut Steps) {
     steps.step("fmt", || shell::run(&mut shell::cargo(&["fmt", "--all", "--check"])));
 }
 
-/// Runs clippy over all targets of the workspace; a warning is an error.
-pub(crate) fn clippy() -> anyhow::Result<()> {
-    shell::run(&mut shell::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+/// Returns the command of clippy over all targets of the workspace; a warning is an error.
+pub(crate) fn clippy() -> std::process::Command {
+    shell::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
 }

@@ -95,8 +95,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 pub(crate) fn add(steps: &mut Steps) {
     steps.step("sdk: rust", build_rust);
     // Each waits half of its time, for timeouts and processes: two at a time fill the two cores.
-    steps.pair(("sdk: go", test_go), ("sdk: python", suite("python")));
-    steps.pair(("sdk: java", test_java), ("sdk: typescript", suite("typescript")));
+    steps.beside(("sdk: go", test_go), vec![("sdk: python", suite("python"))]);
+    steps.beside(("sdk: java", test_java), vec![("sdk: typescript", suite("typescript"))]);
     steps.step("sdk: packages", test_packages);
     steps.step("conformance", || conformance::run(&conformance::Arguments::all()));
     steps.step("matrix", || matrix::run(&matrix::Arguments::short()));

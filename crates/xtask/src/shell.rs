@@ -31,8 +31,9 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// Creates a command of this program, for the same checkout.
 pub(crate) fn xtask() -> Command {
-    // A step may have built this program anew: a path would name the new file, or one that is gone.
-    let mut command = command("/proc/self/exe");
+    // A step may have built this program anew: a path would name the new file, or one that is gone. Not `self`: another program
+    // may start the command.
+    let mut command = command(format!("/proc/{}/exe", std::process::id()));
     command.env("CARGO_MANIFEST_DIR", root().join("crates/xtask"));
     command
 }
@@ -42,6 +43,19 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command
+}
+
+/// Returns a command that takes only the processor time that nothing else wants.
+pub(crate) fn idle(of: &Command) -> Command {
+    let mut idle = command("chrt");
+    idle.args(["--idle", "0"]).arg(of.get_program()).args(of.get_args());
+    for (name, value) in of.get_envs() {
+        match value {
+            Some(value) => idle.env(name, value),
+            None => idle.env_remove(name),
+        };
+    }
+    idle
 }
 
 /// Returns a program of `.venv/bin`, if it exists.

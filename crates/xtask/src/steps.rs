@@ -36,23 +36,29 @@ impl Steps {
         self.record(name, start.elapsed(), result);
     }
 
-    /// Runs two steps at the same time, the second as a process whose output is printed after that of the first.
-    pub(crate) fn pair(
+    /// Runs a step, and beside it others one after the other, as processes whose output is printed after that of the first.
+    pub(crate) fn beside(
         &mut self,
         first: (&'static str, impl FnOnce() -> anyhow::Result<()>),
-        second: (&'static str, Command),
+        others: Vec<(&'static str, Command)>,
     ) {
-        let (name, command) = second;
-        println!("\n==> {name}: begins beside the next step, and prints its output after it");
+        for (name, _) in &others {
+            println!("\n==> {name}: runs beside the next step, and prints its output after it");
+        }
         let running = std::thread::spawn(move || {
-            let start = Instant::now();
-            let (output, result) = captured(command);
-            (start.elapsed(), output, result)
+            let run = |(name, command)| {
+                let start = Instant::now();
+                let (output, result) = captured(command);
+                (name, start.elapsed(), output, result)
+            };
+            others.into_iter().map(run).collect::<Vec<_>>()
         });
         self.step(first.0, first.1);
-        let (took, output, result) = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        println!("\n==> {name}\n{}", String::from_utf8_lossy(&output));
-        self.record(name, took, result);
+        let done = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for (name, took, output, result) in done {
+            println!("\n==> {name}\n{}", String::from_utf8_lossy(&output));
+            self.record(name, took, result);
+        }
     }
 
     fn record(&mut self, name: &'static str, took: Duration, result: anyhow::Result<()>) {
@@ -134,8 +140,11 @@ mod tests {
         assert_eq!(String::from_utf8(output).unwrap(), "said\nwhy\n");
         assert!(result.unwrap_err().to_string().contains("exit status: 3"));
         let mut steps = Steps::default();
-        steps.pair(("passes", || Ok(())), ("breaks", shell::command("false")));
-        assert!(steps.summary().ends_with("steps: 1 passed, 1 failed\n"), "{}", steps.summary());
+        steps.beside(
+            ("passes", || Ok(())),
+            vec![("breaks", shell::command("false")), ("goes on", shell::command("true"))],
+        );
+        assert!(steps.summary().ends_with("steps: 2 passed, 1 failed\n"), "{}", steps.summary());
     }
 
     #[test]

@@ -1,45 +1,65 @@
-//! `cargo xtask test`: all checks that a change must pass, the cheapest first. `make test` and CI run only this.
+//! `cargo xtask test`: all checks that a change must pass. `make test` and CI run only this.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{check, codegen, fips, model, sdk, shell, site, vectors, vet};
+use crate::{check, codegen, fips, sdk, shell, site, vet};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut steps = Steps::default();
     check::add_forms(&mut steps);
-    // Setup mostly waits for registries, and clippy needs nothing of what it installs.
-    steps.pair(("clippy", check::clippy), ("setup", shell::command("scripts/setup-tests.sh")));
+    // Setup mostly waits for registries, and the build needs nothing of what it installs.
+    steps.beside(("build", build), vec![("setup", shell::command("scripts/setup-tests.sh"))]);
     steps.step("codegen", || codegen::run(true));
-    steps.step("vectors", || vectors::run(true));
-    steps.step("model", model::run);
     // Fuzz corpora run here too: they are tests of the crate `fuzz`.
-    steps.step("tests", rust_tests);
-    steps.step("doc tests", || shell::run(&mut shell::cargo(&["test", "--doc", "--workspace", "--locked"])));
-    steps.step("docs", rustdoc);
+    steps.beside(("tests", rust_tests), beside_tests());
     steps.step("site", || site::run(false));
     steps.step("wire flows", wire_flows);
     sdk::add(&mut steps);
     // Both wait: for a browser, and for the databases of five ecosystems. One that is away is named in the output, and fails
     // only `make advisories`.
-    let mut advisories = shell::xtask();
-    advisories.arg("advisories");
-    steps.pair(("pages", sdk::test_pages), ("advisories", advisories));
+    steps.beside(("pages", sdk::test_pages), vec![("advisories", job(&["advisories"]))]);
     steps.step("deny", deny);
     fips::add(&mut steps);
     steps.finish()
+}
+
+/// Compiles what the tests run.
+fn build() -> anyhow::Result<()> {
+    shell::run(&mut shell::cargo(&["test", "--no-run", "--workspace", "--locked"]))
+}
+
+/// Returns the steps that only compute. Tests wait for half of their time, and these take what they leave.
+fn beside_tests() -> Vec<(&'static str, Command)> {
+    let mut steps = vec![
+        ("clippy", check::clippy()),
+        ("vectors", job(&["vectors", "--check"])),
+        ("model", job(&["model"])),
+        ("doc tests", shell::cargo(&["test", "--doc", "--workspace", "--locked"])),
+        ("docs", rustdoc_command()),
+    ];
+    steps.extend(fips::compilations());
+    steps.into_iter().map(|(name, command)| (name, shell::idle(&command))).collect()
+}
+
+/// Returns the command of a job of this program.
+fn job(arguments: &[&str]) -> Command {
+    let mut command = shell::xtask();
+    command.args(arguments);
+    command
 }
 
 /// Runs the workspace's tests, by nextest: they rely on one process for each test.
 fn rust_tests() -> anyhow::Result<()> {
     // By its path and not through PATH, so that the environment of the build stays the same.
     let nextest = shell::venv_required("cargo-nextest")?;
-    // Tests of processes and faults wait for two thirds of their time: with one test a core, two cores were busy for a third.
-    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
+    // Tests of processes and faults wait for most of their time: with one test a core, two cores were busy for a third.
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 5 / 2;
     let mut run = shell::command(nextest);
     run.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads", &threads.to_string()]);
     run.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
@@ -48,8 +68,13 @@ fn rust_tests() -> anyhow::Result<()> {
 
 /// Builds the API documents of the workspace; a warning is an error.
 pub(crate) fn rustdoc() -> anyhow::Result<()> {
+    shell::run(&mut rustdoc_command())
+}
+
+fn rustdoc_command() -> Command {
     let mut doc = shell::cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
-    shell::run(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
+    doc.env("RUSTDOCFLAGS", "-Dwarnings");
+    doc
 }
 
 /// Runs wires 1 and 2 against a real `sealway serve`, by a client that shares no code with it: curl and Python.
