@@ -1,11 +1,13 @@
 //! `sealway relay` and `sealway channel` with wrong arguments, and the bounds of the control plane.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::{Daemon, clear_environment, free_port};
-use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::relay::NODE_NAME;
 
 use crate::BINARY;
@@ -16,23 +18,60 @@ pub(crate) fn sealway(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-#[test]
-fn a_client_of_the_control_plane_has_a_share_of_its_names() {
+/// Starts a control plane in a folder that has the keys of an issuer.
+fn control_plane(folder: &Path, more: &[&str]) -> (Daemon, SocketAddr) {
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let arguments = ["relay", "control", "--listen", &address, "--tunnel-url", "ws://relay.example/ws", "--aud", "a"];
+    let command = sealway(folder, &[&arguments[..], &["--issuer-key-file", "issuer-key.json"], more].concat());
+    let mut control = Daemon::start(command, &folder.join("control.log")).unwrap();
+    let address = address.parse().unwrap();
+    control.wait_for(address).unwrap();
+    (control, address)
+}
+
+fn folder_with_keys() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     assert!(sealway(folder.path(), &["relay", "keys"]).output().unwrap().status.success());
+    folder
+}
+
+#[test]
+fn the_control_plane_takes_4_kib_of_a_body_and_waits_10_seconds_for_it() {
+    let folder = folder_with_keys();
+    let token = "a-token-of-the-control-plane";
+    std::fs::write(folder.path().join("token"), token).unwrap();
+    let (_control, address) = control_plane(folder.path(), &["--token-file", "token"]);
+    let grant = |body: Vec<u8>| {
+        let request = Request::post("/v1/grant", body);
+        request.header("Authorization", format!("Bearer {token}"))
+    };
+    let mut body = br#"{"name":"n","role":"server"}"#.to_vec();
+    body.resize(4096, b' ');
+    assert_eq!(grant(body.clone()).send(address).unwrap().status, 200);
+    body.push(b' ');
+    assert_eq!(grant(body.clone()).send(address).unwrap().status, 413);
+    // Without a length, the bytes are counted as they arrive.
+    assert_eq!(grant(body).chunked(512).send(address).unwrap().status, 413);
+
+    let start = Instant::now();
+    let mut slow = Connection::open(address).unwrap();
+    slow.set_wait(Duration::from_secs(30)).unwrap();
+    let whole = grant(br#"{"name":"n","role":"server"}"#.to_vec()).bytes();
+    slow.write(&whole[..whole.len() - 1]).unwrap();
+    assert_eq!(grant(b"{}".to_vec()).send(address).unwrap().status, 400, "others are served meanwhile");
+    assert_eq!(slow.read_answer("POST").unwrap().status, 408);
+    assert!((9..25).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_client_of_the_control_plane_has_a_share_of_its_names() {
+    let folder = folder_with_keys();
     let tokens = ["the-first-token-of-two", "the-second-token-of-two"];
     std::fs::write(folder.path().join("one"), tokens[0]).unwrap();
     std::fs::write(folder.path().join("two"), tokens.join("\n")).unwrap();
     // With one bearer token, each address counts as a client; with several, each token does.
     for (file, shares) in [("one", 1), ("two", 2)] {
-        let address = format!("127.0.0.1:{}", free_port().unwrap());
-        let arguments =
-            ["relay", "control", "--listen", &address, "--tunnel-url", "ws://relay.example/ws", "--aud", "a"];
-        let more = ["--issuer-key-file", "issuer-key.json", "--token-file", file, "--max-names-per-client", "2"];
-        let command = sealway(folder.path(), &[&arguments[..], &more].concat());
-        let mut control = Daemon::start(command, &folder.path().join("control.log")).unwrap();
-        let address = address.parse().unwrap();
-        control.wait_for(address).unwrap();
+        let (_control, address) = control_plane(folder.path(), &["--token-file", file, "--max-names-per-client", "2"]);
         let ask = |token: &str, name: &str| -> Answer {
             let body = format!(r#"{{"name":"{name}","role":"server"}}"#);
             let request = Request::post("/v1/grant", body).header("Authorization", format!("Bearer {token}"));
