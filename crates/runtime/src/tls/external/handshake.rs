@@ -20,7 +20,7 @@ const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 
 /// Bytes of a connection before its signature.
 #[derive(Default)]
-struct Exchanged {
+struct Prologue {
     /// Bytes of the client, as they were read.
     read: Vec<Vec<u8>>,
     /// Bytes that were sent: those of a HelloRetryRequest, or none.
@@ -42,7 +42,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let mut connection = begin(config)?;
-    let mut before = Some(Exchanged::default());
+    let mut before = Some(Prologue::default());
     let mut buffer = vec![0; READ_LEN];
     while connection.is_handshaking() {
         let len = io.read(&mut buffer).await.map_err(AcceptError::Io)?;
@@ -100,7 +100,7 @@ async fn sign<IO: AsyncWrite + Unpin>(
     mut connection: ServerConnection,
     lane: &Lane,
     client: Option<IpAddr>,
-    before: Exchanged,
+    before: Prologue,
 ) -> Result<(ServerConnection, io::Result<()>), AcceptError> {
     let turn = match lane.turns.turn(lane.number, client).await {
         Ok(turn) => turn,
