@@ -10,7 +10,7 @@ tools=$venv/release
 requirements=scripts/requirements-release.txt
 stamp=$tools/.setup-release.sha256
 actionlint_version=v1.7.12
-targets=(x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
+targets=(x86_64-unknown-linux-musl aarch64-unknown-linux-musl x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
 
 fail() {
     printf 'setup-release: %s\n' "$*" >&2
@@ -52,7 +52,7 @@ if ((${#missing[@]})); then
     fetched "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
 fi
 
-# --- Rust's standard library for static binaries ---
+# --- Rust's standard library for static binaries and PKCS#11 modules ---
 for target in "${targets[@]}"; do
     [[ -d $(rustc --print sysroot)/lib/rustlib/$target/lib ]] && continue
     command -v rustup >/dev/null || fail "rustc has no $target and there is no rustup: install that target's standard library by hand."

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use sealway_client::broker::{Client, Options};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::crypto::identity::default_identity_library;
+use sealway_proto::crypto::identity::{SignatureAlgorithm, default_identity_library};
 use sealway_proto::session::native::KeySet;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_sessions::identity::{BrokerAccess, Identity, SignError};
@@ -216,10 +216,16 @@ fn a_server_makes_an_identity_only_where_it_may_and_says_when_it_has_none() {
 
 /// A broker with a profile that signs as wire 3 requires.
 fn broker(place: &Place) -> Broker {
-    let profiles = format!(
-        "{PROFILES}- {{Name: Identity, Settings: {{CryptoLibrary: native}}, API: {{SignData: {{SignAlg: ecdsa, HashAlg: \
-         sha-256, Curve: P-256, SignatureFormat: RAW}}}}}}\n"
-    );
+    let mut profiles = PROFILES.to_owned();
+    for (name, settings) in [
+        ("Identity", "SignAlg: ecdsa, HashAlg: sha-256, Curve: P-256, SignatureFormat: RAW"),
+        ("IdentityP384", "SignAlg: ecdsa, HashAlg: sha-384, Curve: P-384, SignatureFormat: RAW"),
+        ("IdentityMl65", "SignAlg: ml-dsa-65"),
+        ("IdentityMl87", "SignAlg: ml-dsa-87"),
+    ] {
+        profiles +=
+            &format!("- {{Name: {name}, Settings: {{CryptoLibrary: native}}, API: {{SignData: {{{settings}}}}}}}\n");
+    }
     let file = place.file("Profiles.yaml");
     std::fs::write(&file, profiles).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -237,10 +243,10 @@ fn a_key_in_the_broker_signs_and_once_it_was_rotated_there_nothing_wrong_is_sign
     let socket = broker.socket().display().to_string();
     let client = Client::new(Options::new(broker.socket()));
     block_on(client.generate_key("identity-1", "ecdsa-p256")).unwrap();
-    block_on(client.generate_key("other", "ecdsa-p384")).unwrap();
+    block_on(client.generate_key("other", "ecdsa-p521")).unwrap();
     let file = service.file("a.identity");
     let generate = |key: &str| run(&["generate", &file, "--broker-key", key, "--socket", &socket]);
-    assert!(String::from_utf8_lossy(&generate("other").stderr).contains("none on P-256"));
+    assert!(String::from_utf8_lossy(&generate("other").stderr).contains("none of ES256, ES384"));
     assert!(String::from_utf8_lossy(&generate("none").stderr).contains("broker.sock"));
     let made = generate("identity-1");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -273,4 +279,54 @@ fn a_key_in_the_broker_signs_and_once_it_was_rotated_there_nothing_wrong_is_sign
     });
     let rotated = start(&service.path(), &with("Identity")).unwrap_err();
     assert!(format!("{rotated:#}").contains("was the key rotated there?"), "{rotated:#}");
+}
+
+#[test]
+fn keys_of_each_algorithm_in_the_broker_open_sessions() {
+    let (place, service) = (Place::new(), Place::new());
+    let broker = broker(&place);
+    let socket = broker.socket().display().to_string();
+    let client = Client::new(Options::new(broker.socket()));
+    let file = service.file("a.identity");
+    let kinds =
+        [("ES256", "ecdsa-p256"), ("ES384", "ecdsa-p384"), ("ML-DSA-65", "ml-dsa-65"), ("ML-DSA-87", "ml-dsa-87")];
+    for (_, kind) in kinds {
+        block_on(client.generate_key(kind, kind)).unwrap();
+        let made = run(&["generate", &file, "--broker-key", kind, "--socket", &socket]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+    let listed = says(&["list", &file]);
+    for (algorithm, kind) in &kinds[1..] {
+        assert!(listed.contains(&format!("  {algorithm}  in the broker: {kind}")), "{listed}");
+    }
+    let with = |profiles: &str| {
+        format!(
+            "identity: {{ key_file: a.identity, broker: {{ socket: '{socket}', profile: Identity, profiles: {{ {profiles} }} }} }}"
+        )
+    };
+    let lacks = start(&service.path(), &with("ES384: IdentityP384, ML-DSA-65: IdentityMl65")).unwrap_err();
+    assert!(format!("{lacks:#}").contains("ml-dsa-87"), "{lacks:#}");
+    let all = with("ES384: IdentityP384, ML-DSA-65: IdentityMl65, ML-DSA-87: IdentityMl87");
+    let server = start(&service.path(), &all).unwrap();
+    assert_eq!(ids(&key_set(&server)).len(), kinds.len());
+    block_on(async {
+        let of = |name| SignatureAlgorithm::from_name(name).unwrap();
+        let profiles = [("ES384", "IdentityP384"), ("ML-DSA-65", "IdentityMl65"), ("ML-DSA-87", "IdentityMl87")];
+        let profiles = profiles.into_iter().map(|(name, profile)| (of(name), profile.to_owned())).collect();
+        let access = BrokerAccess::new(broker.socket(), "Identity".into(), None).with_profiles(profiles);
+        let path = service.path().join("a.identity");
+        let identity =
+            Identity::load(default_provider(), default_identity_library(), &path, Some(access), now_ms()).unwrap();
+        for (algorithm, kind) in kinds {
+            let signer = identity.signer_for(now_ms(), |key| &*key.alg == algorithm).unwrap();
+            let signature = signer.sign(now_ms(), b"message").await.unwrap();
+            let public = default_identity_library().public(&signer.key().public_key).unwrap();
+            assert!(public.verify(b"message", &signature), "{algorithm}");
+            client.rotate_key(kind, &[]).await.unwrap();
+            match signer.sign(now_ms(), b"message").await {
+                Err(SignError::Unavailable(what)) => assert!(what.contains("was the key rotated there?"), "{what}"),
+                other => panic!("{algorithm}: {other:?}"),
+            }
+        }
+    });
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SubjectPublicKeyInfo};
 use sealway_runtime::clock::SystemClock;
 use sealway_runtime::tls::{Client, ClientFiles};
+use sealway_testkit::daemon::free_port;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::softhsm::{PIN, SoftHsm, TOKEN};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -303,6 +304,9 @@ fn a_hanging_token_delays_its_own_handshakes_alone() {
     let (ca, ticket) = (fixture.text("ca.pem"), fixture.text("ticket"));
     let said = s_client(to, &["-CAfile", &ca, "-sess_out", &ticket]);
     assert!(said.contains(BODY), "{said}");
+    let old_ticket = fixture.text("ticket-1.2");
+    let said = s_client(to, &["-CAfile", &ca, "-tls1_2", "-sess_out", &old_ticket]);
+    assert!(said.contains(BODY), "{said}");
     fixture.hsm.fail("slow").unwrap();
     let caller = Caller::new(&fixture.hsm.folder().join("ca.pem"));
     // More than the runtime has threads.
@@ -313,6 +317,16 @@ fn a_hanging_token_delays_its_own_handshakes_alone() {
             caller.clone().runtime.spawn(async move { (caller.ask(to).await, begin.elapsed()) })
         })
         .collect();
+    // Resumed sessions need no signature, also behind a HelloRetryRequest.
+    let resumed: [&[&str]; 3] = [
+        &["-sess_in", &ticket],
+        &["-sess_in", &ticket, "-groups", "P-521:P-256"],
+        &["-tls1_2", "-sess_in", &old_ticket],
+    ];
+    for more in resumed {
+        let said = s_client(to, &[&["-CAfile", &ca], more].concat());
+        assert!(said.contains("Reused") && said.contains(BODY), "{more:?}: {said}");
+    }
     let begin = Instant::now();
     let mut asked = 0;
     while begin.elapsed() < Duration::from_secs(2) {
@@ -334,6 +348,49 @@ fn a_hanging_token_delays_its_own_handshakes_alone() {
     until_ready(&server, None);
     let reasons = server.log().iter().filter(|line| line.contains("no handshake without the listener's key")).count();
     assert!((1..40).contains(&reasons), "{reasons}");
+}
+
+#[test]
+fn the_metrics_listener_has_its_key_on_a_token_too() {
+    let mut fixture = Fixture::new();
+    fixture.pair("web", P256, "01");
+    let shim = fixture.hsm.shim().unwrap();
+    fixture.token = format!("uri: '{}'", fixture.hsm.uri(&shim));
+    std::fs::write(fixture.text("metrics.token"), "a-token-for-the-scraper").unwrap();
+    let to = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let section = |key: &str| {
+        format!(
+            "metrics: {{ address: '{to}', token_file: '{}', tls: {{ cert: '{}', key: 'pkcs11:object={key}' }} }}\n",
+            fixture.text("metrics.token"),
+            fixture.text("web.pem"),
+        )
+    };
+    let launch = |key: &str| {
+        let config = fixture.config("") + &section(key);
+        Launch::new(BINARY, &config).env("SOFTHSM2_CONF", &fixture.text("softhsm2.conf")).start()
+    };
+    let err = launch("none").unwrap_err().to_string();
+    assert!(err.contains("metrics.tls.key: ") && err.contains("no key on the token fits"), "{err}");
+    let server = launch("web").unwrap();
+    let scrape = || {
+        let url = format!("https://localhost:{}/metrics", to.port());
+        let resolve = format!("localhost:{}:127.0.0.1", to.port());
+        let header = "Authorization: Bearer a-token-for-the-scraper";
+        let arguments =
+            ["-s", "--max-time", "5", "--cacert", &fixture.text("ca.pem"), "--resolve", &resolve, "-H", header, &url];
+        let done = Command::new("curl").args(arguments).output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    };
+    assert!(scrape().contains("sealway_listener_key_up{listener=\"metrics\"} 1"));
+    fixture.hsm.remove().unwrap();
+    until("/ready names it", || {
+        let (status, body) = ready(&server);
+        status == 503 && body["listenerKeys"] == serde_json::json!([{"listener": "metrics", "reason": "token_absent"}])
+    });
+    assert_eq!(scrape(), "");
+    fixture.hsm.put_back().unwrap();
+    until_ready(&server, None);
+    assert!(scrape().contains("sealway_listener_key_up{listener=\"metrics\"} 1"));
 }
 
 #[test]

@@ -95,7 +95,7 @@ pub(crate) struct Generate {
     /// Until when it signs; without it, a year from then on
     #[arg(long, value_name = "TIME")]
     not_after: Option<String>,
-    /// A P-256 key of a broker's store, instead of one in the file
+    /// A key of a broker's store, instead of one in the file: ecdsa-p256, ecdsa-p384, ml-dsa-65 or ml-dsa-87
     #[arg(long, value_name = "ID", requires = "socket")]
     broker_key: Option<String>,
     /// The broker's socket

@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use sealway_gateway::admin::Dashboard;
@@ -23,8 +22,6 @@ use crate::config::{AdminConfig, MetricsConfig};
 
 /// Concurrent connections of a listener.
 const CONNECTIONS_MAX: usize = 64;
-/// Interval of checks for changed certificate files.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Sockets of one listener, and the token that it requires.
 struct OperatorListener {
@@ -142,24 +139,7 @@ impl MetricsListener {
             shutdown.spawn(http::serve(socket, listening.clone(), service.clone(), shutdown.clone()));
         }
         if let Some(tls) = self.tls {
-            let stop = shutdown.clone();
-            shutdown.spawn(async move {
-                let (mut tick, mut expiry) = (tokio::time::interval(LOOK), tls::ExpiryGauges::default());
-                loop {
-                    tokio::select! {
-                        _ = tick.tick() => {}
-                        () = stop.begun() => return,
-                    }
-                    if tls.files_changed() {
-                        let reloaded = tls.reload();
-                        tls::count_reload(&reloaded);
-                        if let Err(err) = reloaded {
-                            tracing::error!("metrics.tls.{err}: the loaded certificate stays in use");
-                        }
-                    }
-                    expiry.set(tls.certificates());
-                }
-            });
+            server.watch_tls("metrics", tls);
         }
         unix
     }

@@ -250,7 +250,7 @@ async fn a_peer_that_does_not_speak_tls_is_reported_as_such() {
         here.shutdown().await.unwrap();
         here
     };
-    let (_here, met) = tokio::join!(speaking, listener.accept(there));
+    let (_here, met) = tokio::join!(speaking, listener.accept(there, None));
     assert!(matches!(met, Err(AcceptError::Protocol(_))), "{:?}", met.err());
 }
 
@@ -288,7 +288,7 @@ async fn a_rejected_client_that_is_sending_gets_its_alert() {
             stream.flush().await.unwrap();
             stream.read(&mut [0]).await.unwrap_err().to_string()
         };
-        let answering = async { listener.accept(socket.accept().await.unwrap().0).await };
+        let answering = async { listener.accept(socket.accept().await.unwrap().0, None).await };
         let (told, refused) = tokio::join!(asking, answering);
         assert!(matches!(refused, Err(AcceptError::NoCertificate)));
         assert!(told.contains("CertificateRequired"), "{told}");

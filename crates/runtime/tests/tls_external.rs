@@ -4,6 +4,7 @@
 
 mod pki;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,9 +12,11 @@ use std::time::Duration;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use parking_lot::{Condvar, Mutex};
-use pki::{Ground, client, meet, server};
+use pki::{Ground, HandshakeResult, client, meet, meet_from, server};
 use rustls::HandshakeKind;
 use sealway_runtime::tls::{AcceptError, ExternalKey, KeyFault, KeyScheme, Server, ServerFiles, Turns};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// A P-256 key that signs while it is open.
 struct SlowKey {
@@ -79,6 +82,12 @@ fn files(key: &Arc<SlowKey>, files: ServerFiles) -> ServerFiles {
     ServerFiles { key: None, external_key: Some(key.clone()), ..files }
 }
 
+async fn until_begun(key: &SlowKey, signatures: usize) {
+    while key.begun.load(Ordering::Relaxed) < signatures {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_handshake_costs_one_signature_and_a_resumed_one_none() {
     let ground = Ground::new();
@@ -109,9 +118,7 @@ async fn the_reactors_only_thread_goes_on_while_keys_sign_and_handshakes_wait() 
         tokio::spawn(async move { meet(&listener, &config).await })
     };
     let slow: Vec<_> = (0..20).map(|_| start(&listener)).collect();
-    while key.begun.load(Ordering::Relaxed) < 2 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until_begun(&key, 2).await;
     // More handshakes than turns: no third one has begun, and one with a key in a file is done at once.
     for _ in 0..5 {
         assert_eq!(meet(&file, &ground.client(None)).await.client.unwrap(), HandshakeKind::Full);
@@ -123,6 +130,65 @@ async fn the_reactors_only_thread_goes_on_while_keys_sign_and_handshakes_wait() 
         assert_eq!(task.await.unwrap().client.unwrap(), HandshakeKind::Full);
     }
     assert_eq!(key.begun.load(Ordering::Relaxed), 20);
+}
+
+#[tokio::test]
+async fn a_resumed_session_waits_neither_for_a_key_that_hangs_nor_for_a_turn() {
+    let ground = Ground::new();
+    let key = slow_key(&ground, 1, usize::MAX);
+    let listener = Arc::new(ground.load(files(&key, ground.plain())));
+    let known = [&rustls::version::TLS13, &rustls::version::TLS12].map(|version| ground.client_of(version));
+    for config in &known {
+        assert_eq!(meet(&listener, config).await.client.unwrap(), HandshakeKind::Full);
+    }
+    key.allow(0);
+    key.begun.store(0, Ordering::Relaxed);
+    // One hangs with the only turn, and others wait for it.
+    let mut waiting = JoinSet::new();
+    for _ in 0..3 {
+        let (listener, config) = (listener.clone(), ground.client(None));
+        waiting.spawn(async move { meet(&listener, &config).await });
+    }
+    until_begun(&key, 1).await;
+    for config in &known {
+        let met = timeout(Duration::from_secs(20), meet(&listener, config)).await;
+        assert_eq!(met.expect("it waits").client.unwrap(), HandshakeKind::Resumed);
+    }
+    assert!(waiting.try_join_next().is_none() && key.begun.load(Ordering::Relaxed) == 1);
+    key.allow(usize::MAX);
+    while let Some(met) = waiting.join_next().await {
+        assert_eq!(met.unwrap().client.unwrap(), HandshakeKind::Full);
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_its_share_of_the_waiting_handshakes_is_rejected_at_once_and_others_wait() {
+    const SHARE: usize = 64;
+    let ground = Ground::new();
+    let key = slow_key(&ground, 1, 0);
+    let listener = Arc::new(ground.load(files(&key, ground.plain())));
+    let start = |handshakes: &mut JoinSet<HandshakeResult>, last: u8| {
+        let (listener, config) = (listener.clone(), ground.client(None));
+        let network = Some(IpAddr::from([192, 0, 2, last]));
+        handshakes.spawn(async move { meet_from(network, &listener, &config).await });
+    };
+    let (mut strangers, mut others) = (JoinSet::new(), JoinSet::new());
+    // One has the turn.
+    (0..1 + SHARE + 3).for_each(|_| start(&mut strangers, 1));
+    for _ in 0..3 {
+        let met = strangers.join_next().await.unwrap().unwrap();
+        assert_eq!(met.server.as_ref().unwrap_err().class(), "key_busy_client");
+        assert!(met.told().contains("InternalError"), "{}", met.told());
+    }
+    (0..SHARE).for_each(|_| start(&mut others, 2));
+    assert_eq!(key.begun.load(Ordering::Relaxed), 1);
+    key.allow(usize::MAX);
+    for handshakes in [&mut others, &mut strangers] {
+        while let Some(met) = handshakes.join_next().await {
+            assert_eq!(met.unwrap().client.unwrap(), HandshakeKind::Full);
+        }
+    }
+    assert_eq!(key.begun.load(Ordering::Relaxed), 1 + SHARE + SHARE);
 }
 
 #[tokio::test]

@@ -208,7 +208,7 @@ async fn both_protocols_and_post_quantum_keys_are_offered() {
     let (here, there) = tokio::io::duplex(65_536);
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let connecting = tokio_rustls::TlsConnector::from(ground.client(None)).connect(name, here);
-    let (client, server) = tokio::join!(connecting, listener.accept(there));
+    let (client, server) = tokio::join!(connecting, listener.accept(there, None));
     let (stream, _) = server.unwrap();
     assert_eq!(stream.get_ref().1.negotiated_key_exchange_group().unwrap().name(), rustls::NamedGroup::X25519MLKEM768);
     drop(client);

@@ -61,7 +61,7 @@ async fn meet(server: &Server, client: &Client) -> Result<(), String> {
         stream.read_exact(&mut answer).await.map(drop).map_err(|err| err.to_string())
     };
     let answering = async {
-        let (mut stream, _) = server.accept(there).await.map_err(|err| err.to_string())?;
+        let (mut stream, _) = server.accept(there, None).await.map_err(|err| err.to_string())?;
         stream.write_all(b"a").await.map_err(|err| err.to_string())?;
         stream.shutdown().await.map_err(|err| err.to_string())
     };

@@ -333,11 +333,12 @@ impl Authority {
     /// gone but was the first of its chain, its renewals end all the same.
     ///
     /// # Errors
-    /// [`Refusal`] if the store cannot make the revocation durable.
+    /// [`Refusal`] if the store cannot make the revocation durable, or cannot read the session, whose record names its chain.
+    /// In the latter case nothing has ended. The caller should retry.
     // SPEC session-3.md#renew-and-end
     pub async fn revoke(&self, id: &SessionId) -> Result<bool, Refusal> {
-        // A session that cannot be read can still be ended.
-        let found = self.find(id).await.ok().flatten();
+        // Deleting a session that cannot be read would lose the name of its chain, also for the retry.
+        let found = self.find(id).await?;
         if found.as_ref().is_none_or(|session| session.record().wire == Wire::Native) {
             let root = found.as_ref().map_or(*id, |session| *session.record().root());
             // Longer than the lifetime of any session in the chain, including one whose renewal is in progress.

@@ -5,17 +5,18 @@
 mod desk;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use desk::{ANON, CRYPTO_ERROR, Call, Desk, SESSION, V1, open};
 use sealway_proto::exchange::{Form, Rejection};
-use sealway_proto::session::{Claim, Fresh, Session};
-use sealway_proto::wire::{SessionId, base64};
+use sealway_proto::session::{Auth, Claim, Fresh, Session, SessionKey, SessionRecord};
+use sealway_proto::wire::{SessionId, Wire, base64};
 use sealway_sessions::authority::KeyEndpoint;
 use sealway_sessions::store::{Memory, MemoryLimits, ReserveError, Status, Store, StoreError};
 use sealway_sessions::{Policy, Refusal};
-use sealway_testkit::store_contract::claims::{PATH, START_MS, agree};
+use sealway_testkit::store_contract::claims::{PATH, START_MS, agree, provider};
 
 const UNAVAILABLE: &str = r#"{"error":"SERVICE_UNAVAILABLE"}"#;
 const V1_STORE: (u16, &str, &str) = (503, "Service Unavailable", "Session store temporarily unavailable");
@@ -31,6 +32,8 @@ enum On {
 enum How {
     Fails,
     Hangs,
+    /// The next read of a session fails, and nothing after it.
+    FailsOneRead,
 }
 
 #[derive(Debug)]
@@ -38,6 +41,7 @@ struct Faulty {
     inner: Memory,
     on: On,
     how: How,
+    reads: AtomicUsize,
 }
 
 impl Faulty {
@@ -46,6 +50,7 @@ impl Faulty {
             _ if on != self.on => Ok(()),
             How::Fails => Err("injected".into()),
             How::Hangs => std::future::pending().await,
+            How::FailsOneRead => Ok(()),
         }
     }
 }
@@ -59,6 +64,9 @@ impl Store for Faulty {
 
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         self.fault(On::Sessions).await.map_err(StoreError::Unavailable)?;
+        if self.reads.fetch_add(1, Ordering::Relaxed) == 0 && self.how == How::FailsOneRead {
+            return Err(StoreError::Unavailable("injected".into()));
+        }
         self.inner.get(id).await
     }
 
@@ -90,7 +98,7 @@ fn faulty(on: On, how: How) -> Desk {
     let inner = Memory::new(MemoryLimits::default());
     let policy =
         Policy { key_endpoint: KeyEndpoint::Open, store_deadline: Duration::from_millis(50), ..Policy::default() };
-    Desk::with(Arc::new(Faulty { inner, on, how }), policy)
+    Desk::with(Arc::new(Faulty { inner, on, how, reads: AtomicUsize::new(0) }), policy)
 }
 
 #[tokio::test]
@@ -135,6 +143,41 @@ async fn a_sealed_call_is_not_opened_when_its_nonce_cannot_be_reserved() {
     let message = agree(Some("web"), 600, START_MS).seal("one", START_MS);
     let refusal = open(&desk.authority, PATH, &message.headers, message.body).await.unwrap_err();
     assert_eq!(Rejection::from(refusal).answer(Form::Plain).status, 503);
+}
+
+#[tokio::test]
+async fn a_revocation_that_cannot_read_its_session_is_an_error_and_its_retry_ends_the_whole_chain() {
+    let desk = faulty(On::Sessions, How::FailsOneRead);
+    let store = desk.authority.store();
+    let session = |number: u8, lineage: Option<SessionId>| {
+        let record = SessionRecord {
+            id: SessionId::from_random(&[number; 16], false),
+            wire: Wire::Native,
+            client_id: Some("web".into()),
+            subject: None,
+            tenant: None,
+            auth: Auth::None,
+            lineage,
+            created_ms: START_MS,
+            expires_ms: START_MS + 600_000,
+            key: SessionKey::from_bytes([number; 32]),
+        };
+        Arc::new(Session::new(provider(), record).unwrap())
+    };
+    let first = session(1, None);
+    let (second, third) = (session(2, Some(*first.id())), session(3, Some(*first.id())));
+    for session in [&first, &second, &third] {
+        store.put(session.clone()).await.unwrap();
+    }
+    let delete = async || {
+        let call = Call::new("DELETE", &format!("/admin/sessions/{}", second.id())).with("authorization", "Bearer t");
+        desk.admin(call, "t", "").await
+    };
+    delete().await.is("unread", 503, UNAVAILABLE);
+    delete().await.is("read", 200, &format!(r#"{{"revoked":"{}"}}"#, second.id()));
+    for session in [&first, &second, &third] {
+        assert!(store.get(session.id()).await.unwrap().is_none(), "{} goes on", session.id());
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sealway_gateway::GatewayConfig;
-use sealway_gateway::config::{Place, RawTls, Tokens};
+use sealway_gateway::config::{Place, RawTls};
 use sealway_runtime::config::{FilePath, Problems};
 use sealway_runtime::tls::ServerFiles;
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ impl RawMetrics {
         MetricsConfig {
             place,
             token_file: problems.file("metrics.token_file", file, &self.token_file),
-            tls: self.tls.as_ref().map(|tls| tls.resolve("metrics.tls", &Tokens::default(), file, problems)),
+            tls: self.tls.as_ref().map(|tls| tls.resolve("metrics.tls", &gateway.tokens, file, problems)),
         }
     }
 }

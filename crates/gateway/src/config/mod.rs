@@ -102,6 +102,8 @@ pub struct RawGateway<'a> {
 pub struct GatewayConfig {
     /// Listeners, in the order of the configuration.
     pub listeners: Vec<Listener>,
+    /// Tokens with keys of listeners, also of those that are not the gateway's.
+    pub tokens: Tokens,
     /// Bounds on connections, for all listeners.
     pub http: HttpLimits,
     /// Maximum time of draining.
@@ -142,6 +144,7 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     let limits = request;
     GatewayConfig {
         listeners,
+        tokens,
         http,
         drain,
         stop_delay,

@@ -71,11 +71,19 @@ impl Server {
         all.chain(keys.map(|(name, status)| shown(&format!("mle key {name}"), status.clone()))).collect()
     }
 
+    /// Returns the TLS of all listeners that have one, with their names: those of the gateway first.
+    pub(super) fn tls_servers(&self) -> Vec<(String, Arc<tls::Server>)> {
+        let mut servers = Vec::new();
+        for running in &self.0.state.lock().listeners {
+            servers.extend(running.tls.clone().map(|tls| (running.name().to_owned(), tls)));
+        }
+        servers.extend(self.0.others.lock().iter().map(|(name, tls)| ((*name).to_owned(), tls.clone())));
+        servers
+    }
+
     fn materials(&self) -> Vec<(String, Material)> {
-        let state = self.0.state.lock();
-        let shown = state.listeners.iter().filter_map(|running| {
-            Some((format!("listener {}", running.name()), Material::Server(running.tls.clone()?)))
-        });
+        let servers = self.tls_servers().into_iter();
+        let shown = servers.map(|(name, tls)| (format!("listener {name}"), Material::Server(tls)));
         let gateway = self.0.service.current();
         let asked = gateway.upstreams().iter().filter_map(|upstream| {
             Some((format!("upstream {}", upstream.name()), Material::Client(upstream.tls()?.clone())))

@@ -19,12 +19,7 @@ impl Server {
 
     /// Listeners whose key is on a token.
     fn keys(&self) -> Vec<(String, Arc<tls::Server>)> {
-        let state = self.0.state.lock();
-        let with_key = state.listeners.iter().filter_map(|running| {
-            let tls = running.tls.clone().filter(|tls| tls.has_external_key())?;
-            Some((running.name().to_owned(), tls))
-        });
-        with_key.collect()
+        self.tls_servers().into_iter().filter(|(_, tls)| tls.has_external_key()).collect()
     }
 
     /// Reports the state of the keys: that of the last check, or of one that is done now and blocks.

@@ -18,7 +18,7 @@ use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::ConnectionInfo;
 use sealway_runtime::shutdown::Shutdown;
-use sealway_runtime::tls::ExpiryGauges;
+use sealway_runtime::tls::{self, ExpiryGauges};
 use sealway_sessions::Authority;
 use tokio_util::sync::CancellationToken;
 
@@ -97,6 +97,8 @@ struct Inner {
     /// Locked only for moments, so that status requests do not wait for an operation.
     state: Mutex<State>,
     expiry: Mutex<ExpiryGauges>,
+    /// TLS of listeners that are not the gateway's, by their names.
+    others: Mutex<Vec<(&'static str, Arc<tls::Server>)>>,
     drain_asked: CancellationToken,
 }
 
@@ -143,6 +145,7 @@ impl Server {
             operation: Mutex::new(()),
             state: Mutex::new(state),
             expiry: Mutex::default(),
+            others: Mutex::default(),
             drain_asked: CancellationToken::new(),
         }));
         server.note_keys(false);
@@ -174,6 +177,13 @@ impl Server {
     /// Returns the results of reloads.
     pub fn reloads(&self) -> Reloads {
         self.0.state.lock().reloads.clone()
+    }
+
+    /// Watches the certificate and the key of a listener that is not the gateway's, as those of the gateway's listeners: changed
+    /// files are reloaded, and a key on a token that does not sign is reported. A fault of its last check is reported at once.
+    pub fn watch_tls(&self, listener: &'static str, tls: Arc<tls::Server>) {
+        self.0.others.lock().push((listener, tls));
+        self.note_keys(false);
     }
 
     /// Returns the traffic counts of all listeners.

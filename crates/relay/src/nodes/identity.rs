@@ -88,7 +88,7 @@ impl Identity {
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let (stream, _) = self.server.accept(io).await.map_err(io::Error::other)?;
+        let (stream, _) = self.server.accept(io, None).await.map_err(io::Error::other)?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
             return Err(io::Error::other("it does not speak the protocol of nodes"));
         }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::connections::{Place, Protocol};
 use super::h1::{Alarm, Setup};
 use super::h2::PREFACE;
+use super::share::network;
 use super::stream::{Stream, Transport};
 use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, RequestBody, h1, h2};
 use crate::clock::{Clock, SystemClock};
@@ -64,7 +65,8 @@ where
     // Subscribed before the handshake: rules that change during it count at once, not at the next check.
     let generation = tls.generation();
     // The future is larger than those that follow, and short-lived.
-    let handshake = Box::pin(timeout(setup.limits.handshake_timeout, tls.accept(stream)));
+    let client = setup.origin.client.map(network);
+    let handshake = Box::pin(timeout(setup.limits.handshake_timeout, tls.accept(stream, client)));
     let handshake = tokio::select! {
         handshake = handshake => handshake,
         () = told_to_end(&setup, STOP_HANDSHAKE_TIME) => return Ok(()),

@@ -1,6 +1,7 @@
 //! The handshake of a listener's connections.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,11 +74,16 @@ impl Server {
     /// client was accepted when it got the ticket. The caller sets a deadline; this has none.
     ///
     /// A rejected client gets an alert; one that resumed sees the end of the connection. With a key outside this process the
-    /// signature is computed in another thread, for which the connection waits.
+    /// signature is computed in another thread, for which the connection waits. `client` is the network of the client's address,
+    /// which has a share of the handshakes that wait so.
     ///
     /// # Errors
     /// [`AcceptError`].
-    pub async fn accept<IO>(&self, mut io: IO) -> Result<(TlsStream<IO>, Option<Arc<PeerCertificate>>), AcceptError>
+    pub async fn accept<IO>(
+        &self,
+        mut io: IO,
+        client: Option<IpAddr>,
+    ) -> Result<(TlsStream<IO>, Option<Arc<PeerCertificate>>), AcceptError>
     where
         IO: AsyncRead + AsyncWrite + Unpin,
     {
@@ -85,7 +91,7 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::clone(&loaded.config));
         let accepting = match &self.lane {
             None => acceptor.accept(io),
-            Some(lane) => match external::handshake(&mut io, &loaded.config, lane).await {
+            Some(lane) => match external::handshake(&mut io, &loaded.config, lane, client).await {
                 Ok(done) => acceptor.accept_with(io, |connection| *connection = done),
                 Err(err) => {
                     linger(&mut io).await;

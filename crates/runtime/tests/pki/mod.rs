@@ -1,6 +1,7 @@
 //! Certificates at a fixed time, and handshakes with them.
 #![allow(dead_code, clippy::unwrap_used, reason = "part of tests, each of which uses its own part")]
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
     date_time_ymd,
 };
+use rustls::client::WantsClientCert;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, HandshakeKind, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, HandshakeKind, RootCertStore, SupportedProtocolVersion};
 use sealway_runtime::clock::ManualClock;
 use sealway_runtime::tls::{AcceptError, ClientAuth, PeerCertificate, Server, ServerFiles};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -156,6 +158,11 @@ impl Ground {
         }
     }
 
+    /// Returns a client without a certificate that speaks one version of TLS.
+    pub(crate) fn client_of(&self, version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
+        Arc::new(self.asking_in(&[version]).with_no_client_auth())
+    }
+
     /// Returns the same client, which presents further certificates behind its own.
     pub(crate) fn client_with(
         &self,
@@ -166,12 +173,19 @@ impl Ground {
         Arc::new(self.asking().with_client_auth_cert(chain, key(issued)).unwrap())
     }
 
-    fn asking(&self) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
+    fn asking(&self) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+        self.asking_in(&[&rustls::version::TLS13, &rustls::version::TLS12])
+    }
+
+    fn asking_in(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ConfigBuilder<ClientConfig, WantsClientCert> {
         let mut roots = RootCertStore::empty();
         roots.add(self.ca.0.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         ClientConfig::builder_with_details(provider, Arc::new(Standing))
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots)
     }
@@ -213,6 +227,11 @@ impl HandshakeResult {
 }
 
 pub(crate) async fn meet(server: &Server, config: &Arc<ClientConfig>) -> HandshakeResult {
+    meet_from(None, server, config).await
+}
+
+/// The same for a client of a network.
+pub(crate) async fn meet_from(network: Option<IpAddr>, server: &Server, config: &Arc<ClientConfig>) -> HandshakeResult {
     let (here, there) = tokio::io::duplex(256 * 1024);
     let mut alpn = None;
     let asking = async {
@@ -228,7 +247,7 @@ pub(crate) async fn meet(server: &Server, config: &Arc<ClientConfig>) -> Handsha
         Ok(kind)
     };
     let answering = async {
-        let (mut stream, peer) = server.accept(there).await?;
+        let (mut stream, peer) = server.accept(there, network).await?;
         let mut question = [0];
         stream.read_exact(&mut question).await.map_err(AcceptError::Io)?;
         stream.write_all(b"b").await.map_err(AcceptError::Io)?;

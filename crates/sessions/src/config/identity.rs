@@ -1,5 +1,6 @@
 //! Section `sessions.identity`: source of the identity keys of wire 3.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use sealway_runtime::config::{ConfigError, FilePath, Flag, Problems, relative_to
 use serde::{Deserialize, Serialize};
 
 use super::StoreUrl;
-use crate::identity::{BrokerAccess, GENERATED_LIFE_MS, Identity, KeyFile};
+use crate::identity::{BrokerAccess, GENERATED_LIFE_MS, Identity, KeyFile, is_of_brokers};
 
 /// The setting that names the key file.
 const AT: &str = "sessions.identity.key_file";
@@ -26,8 +27,8 @@ pub(super) struct RawIdentity {
     /// Creates a missing key file, with one key for ten years. With `memory:` and no `key_file` the key is in memory alone;
     /// with a store of several processes it needs `key_file`.
     allow_generated: Flag<false>,
-    /// Broker of the keys that the key file marks as a broker's: `SignData` with `SignAlg: ecdsa`, `HashAlg: sha-256`,
-    /// `Curve: P-256`, `SignatureFormat: RAW`. A start waits ten seconds for it, and has each key sign something.
+    /// Broker of the keys that the key file marks as a broker's ([identity-keys.md](../guides/identity-keys.md#keep-the-key-in-a-broker)).
+    /// A start waits ten seconds for it, and has each key sign something.
     broker: Option<RawBroker>,
 }
 
@@ -38,6 +39,11 @@ struct RawBroker {
     socket: FilePath,
     /// Profile of the broker for these keys, of 1 to 64 bytes.
     profile: String,
+    /// Profiles for keys of some algorithms, instead of `profile`: `ES256`, `ES384`, `ML-DSA-65`, `ML-DSA-87`.
+    /// - type: algorithms to profiles
+    /// - default: none
+    #[serde(default)]
+    profiles: BTreeMap<String, String>,
     /// User that the broker must run as.
     uid: Option<u32>,
 }
@@ -60,7 +66,23 @@ enum Place {
 pub(super) struct IdentityConfig {
     place: Place,
     allow_generated: bool,
-    broker: Option<(PathBuf, String, Option<u32>)>,
+    broker: Option<CheckedBroker>,
+}
+
+/// Checked values of the section `sessions.identity.broker`.
+#[derive(Clone, Debug)]
+struct CheckedBroker {
+    socket: PathBuf,
+    profile: String,
+    uid: Option<u32>,
+    profiles: BTreeMap<SignatureAlgorithm, String>,
+}
+
+impl CheckedBroker {
+    fn access(&self) -> BrokerAccess {
+        let access = BrokerAccess::new(self.socket.clone(), self.profile.clone(), self.uid);
+        access.with_profiles(self.profiles.clone())
+    }
 }
 
 impl IdentityConfig {
@@ -94,7 +116,18 @@ impl IdentityConfig {
                     problems.add(format!("sessions.identity.broker.{name}"), format!("expected 1 to {len_max} bytes"));
                 }
             }
-            (relative_to(file, &raw.socket), raw.profile, raw.uid)
+            let profiles = raw.profiles.into_iter().filter_map(|(name, profile)| {
+                let setting = format!("sessions.identity.broker.profiles.{name}");
+                if profile.is_empty() || profile.len() > 64 {
+                    problems.add(&setting, "expected 1 to 64 bytes");
+                }
+                let algorithm = SignatureAlgorithm::from_name(&name).filter(|known| is_of_brokers(*known));
+                let algorithm =
+                    algorithm.ok_or("expected an algorithm of keys in brokers: ES256, ES384, ML-DSA-65, ML-DSA-87");
+                Some((problems.take(setting, algorithm)?, profile))
+            });
+            let profiles = profiles.collect();
+            CheckedBroker { socket: relative_to(file, &raw.socket), profile: raw.profile, uid: raw.uid, profiles }
         });
         if broker.is_some() && matches!(place, Place::Off | Place::Memory) {
             problems.add("sessions.identity.broker", "the broker's keys are listed in a key file; name it in key_file");
@@ -128,7 +161,7 @@ impl IdentityConfig {
         if !path.exists() {
             self.make_key_file(provider, path, now_ms)?;
         }
-        let broker = self.broker.clone().map(|(socket, profile, uid)| BrokerAccess::new(socket, profile, uid));
+        let broker = self.broker.as_ref().map(CheckedBroker::access);
         let identity = Identity::load(provider, library, path, broker, now_ms)?;
         identity.try_all(now_ms).await?;
         tracing::info!(file = %path.display(), live = ?identity.live_at(now_ms), "identity keys for wire 3");
@@ -149,8 +182,8 @@ impl IdentityConfig {
             Place::Memory | Place::Off | Place::Beside(_) => return,
         };
         if path.exists() {
-            let broker = self.broker.clone().map(|(socket, profile, uid)| BrokerAccess::new(socket, profile, uid));
-            problems.take(AT, Identity::load(provider, default_identity_library(), path, broker, now_ms));
+            let (library, broker) = (default_identity_library(), self.broker.as_ref().map(CheckedBroker::access));
+            problems.take(AT, Identity::load(provider, library, path, broker, now_ms));
         } else if let Err(err) = self.may_make_key_file(path) {
             problems.add_error(&err);
         } else {
@@ -249,6 +282,16 @@ mod tests {
                 r#"{"key_file": "k", "broker": {"socket": "s", "profile": ""}}"#,
                 "memory:",
                 "sessions.identity.broker.profile: expected",
+            ),
+            (
+                r#"{"key_file": "k", "broker": {"socket": "s", "profile": "P", "profiles": {"ES384": ""}}}"#,
+                "memory:",
+                "sessions.identity.broker.profiles.ES384: expected 1 to 64 bytes",
+            ),
+            (
+                r#"{"key_file": "k", "broker": {"socket": "s", "profile": "P", "profiles": {"ES384+ML-DSA-87": "Q"}}}"#,
+                "memory:",
+                "sessions.identity.broker.profiles.ES384+ML-DSA-87: expected an algorithm",
             ),
         ] {
             let err = resolve(raw, store, folder).unwrap_err();

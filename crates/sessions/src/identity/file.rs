@@ -23,6 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
 use super::key_file::{Entry, KeyFile, PrivateHalf};
+use super::signer::is_of_brokers;
 use crate::kek;
 
 const FILE_LEN_MAX: u64 = 256 * 1024;
@@ -162,10 +163,8 @@ fn entry(provider: &dyn Provider, library: &dyn IdentityLibrary, raw: RawKey) ->
         }
         (None, Some(name), Some(public)) => {
             let public = public_key(library, "public_key", &public)?;
-            if SignatureAlgorithm::of_public(&public) != Some(SignatureAlgorithm::Es256) {
-                return Err(
-                    "broker_key: a broker signs for identity keys of ES256 alone; keep this one in the file".into()
-                );
+            if !SignatureAlgorithm::of_public(&public).is_some_and(is_of_brokers) {
+                return Err("broker_key: a broker keeps no key of two parts; keep this one in the file".into());
             }
             (public, PrivateHalf::Broker(name))
         }

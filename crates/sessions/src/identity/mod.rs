@@ -35,6 +35,7 @@ pub use times::{parse_span, parse_time};
 
 use crate::kek::{Version, version};
 use key_file::PrivateHalf;
+pub(crate) use signer::is_of_brokers;
 use signer::{BrokerSigner, FileSigner};
 
 /// Time before the end of a key or a set from which the operator is warned, in milliseconds: a week.

@@ -1,13 +1,13 @@
 //! Signers for identity keys: the process itself, or a broker beside it that keeps the key.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sealway_client::broker::{Client, Error, Options, RetryOptions};
-use sealway_proto::crypto::identity::{IdentityPair, IdentityPublic};
-use sealway_proto::limits::P256_PUBLIC_LEN;
+use sealway_proto::crypto::identity::{IdentityPair, IdentityPublic, SignatureAlgorithm};
 use sealway_proto::session::native::KeyId;
 use sealway_runtime::config::ConfigError;
 
@@ -21,10 +21,24 @@ const RETRY: RetryOptions =
     RetryOptions { attempts: 60, first: Duration::from_millis(10), longest: Duration::from_millis(100) };
 /// Message of a trial signature. No message of wire 3 begins with these bytes.
 const TRIAL: &[u8] = b"sealway: is this the key?";
-/// Bytes before the point in the SubjectPublicKeyInfo of a P-256 key (RFC 5480).
-const P256_SPKI: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+/// Bytes before the key in the SubjectPublicKeyInfo of each algorithm (RFC 5480, RFC 9881).
+const SPKI: [(SignatureAlgorithm, &[u8]); 4] = [
+    (
+        SignatureAlgorithm::Es256,
+        b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00",
+    ),
+    (
+        SignatureAlgorithm::Es384,
+        b"\x30\x76\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x22\x03\x62\x00",
+    ),
+    (
+        SignatureAlgorithm::MlDsa65,
+        b"\x30\x82\x07\xb2\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12\x03\x82\x07\xa1\x00",
+    ),
+    (
+        SignatureAlgorithm::MlDsa87,
+        b"\x30\x82\x0a\x32\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x13\x03\x82\x0a\x21\x00",
+    ),
 ];
 
 /// Reason for a missing signature.
@@ -68,16 +82,19 @@ impl Signer for FileSigner {
     }
 }
 
-/// A broker that keeps identity keys, and the profile that it signs under: ECDSA on P-256 with SHA-256, `RAW`.
+/// A broker that keeps identity keys, and the profiles that it signs under.
 #[derive(Clone)]
 pub struct BrokerAccess {
     client: Client,
     socket: PathBuf,
     profile: String,
+    /// Profiles of algorithms that have one of their own.
+    profiles: BTreeMap<SignatureAlgorithm, String>,
 }
 
 impl BrokerAccess {
-    /// Creates the client of a broker at a socket; `uid` is the user that it must run as.
+    /// Creates the client of a broker at a socket; `uid` is the user that it must run as. It signs under `profile` by keys of all
+    /// algorithms.
     pub fn new(socket: PathBuf, profile: String, uid: Option<u32>) -> Self {
         let options = Options {
             deadline: DEADLINE,
@@ -86,19 +103,33 @@ impl BrokerAccess {
             broker_uid: uid,
             ..Options::new(socket.clone())
         };
-        BrokerAccess { client: Client::new(options), socket, profile }
+        BrokerAccess { client: Client::new(options), socket, profile, profiles: BTreeMap::new() }
     }
 
-    /// Reads the public half of a P-256 key in the broker's store.
+    /// Has keys of some algorithms sign under profiles of their own.
+    #[must_use]
+    pub fn with_profiles(self, profiles: BTreeMap<SignatureAlgorithm, String>) -> Self {
+        BrokerAccess { profiles, ..self }
+    }
+
+    fn profile(&self, algorithm: SignatureAlgorithm) -> &str {
+        self.profiles.get(&algorithm).unwrap_or(&self.profile)
+    }
+
+    /// Reads the public half of a key in the broker's store: on P-256 or P-384, or of ML-DSA-65 or ML-DSA-87.
     ///
     /// # Errors
     /// [`ConfigError`]: the broker's error, or a key of another kind.
-    pub async fn public_key(&self, key: &str) -> Result<[u8; P256_PUBLIC_LEN], ConfigError> {
+    pub async fn public_key(&self, key: &str) -> Result<Vec<u8>, ConfigError> {
         let place = || format!("the broker at {}", self.socket.display());
         let public = self.client.public_key(key, 0).await;
         let public = public.map_err(|err| ConfigError(format!("{}: {err}", place())))?;
-        let point = public.der.strip_prefix(&P256_SPKI).and_then(|point| point.try_into().ok());
-        point.ok_or_else(|| ConfigError(format!("{}: key \"{key}\" is none on P-256", place())))
+        let raw = SPKI.iter().find_map(|(algorithm, prefix)| {
+            public.der.strip_prefix(*prefix).filter(|raw| raw.len() == algorithm.public_len())
+        });
+        let names = SPKI.map(|(algorithm, _)| algorithm.name()).join(", ");
+        let other = || ConfigError(format!("{}: key \"{key}\" is none of {names}", place()));
+        raw.map(<[u8]>::to_vec).ok_or_else(other)
     }
 }
 
@@ -107,7 +138,23 @@ impl fmt::Debug for BrokerAccess {
         f.debug_struct("BrokerAccess")
             .field("socket", &self.socket)
             .field("profile", &self.profile)
+            .field("profiles", &self.profiles)
             .finish_non_exhaustive()
+    }
+}
+
+/// Returns whether a broker can keep identity keys of an algorithm: of one with two parts it keeps neither.
+pub(crate) fn is_of_brokers(algorithm: SignatureAlgorithm) -> bool {
+    SPKI.iter().any(|(known, _)| *known == algorithm)
+}
+
+/// Returns the settings of `SignData` in the profile of an algorithm.
+fn settings(algorithm: SignatureAlgorithm) -> &'static str {
+    match algorithm {
+        SignatureAlgorithm::Es384 => "SignAlg ecdsa, HashAlg sha-384, Curve P-384, SignatureFormat RAW",
+        SignatureAlgorithm::MlDsa65 => "SignAlg ml-dsa-65",
+        SignatureAlgorithm::MlDsa87 => "SignAlg ml-dsa-87",
+        _ => "SignAlg ecdsa, HashAlg sha-256, Curve P-256, SignatureFormat RAW",
     }
 }
 
@@ -124,27 +171,29 @@ impl BrokerSigner {
     }
 
     async fn ask(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        let BrokerAccess { client, profile, .. } = &self.access;
-        Ok(client.sign(profile, &self.key, &[message]).await?.outputs.pop().unwrap_or_default())
+        let profile = self.access.profile(self.public.algorithm());
+        Ok(self.access.client.sign(profile, &self.key, &[message]).await?.outputs.pop().unwrap_or_default())
     }
 
     /// Checks that a signature is this key's. After a rotation, a broker's key signs with a new version that no client
     /// knows; such a signature is rejected here, not by every client.
     fn check(&self, message: &[u8], signature: Vec<u8>) -> Result<Vec<u8>, SignError> {
-        let BrokerAccess { socket, profile, .. } = &self.access;
+        let (algorithm, socket) = (self.public.algorithm(), self.access.socket.display());
+        let profile = self.access.profile(algorithm);
         let refuse = |what: &str| {
-            let what = format!("the broker at {}, key \"{}\", profile {profile}: {what}", socket.display(), self.key);
-            SignError::Unavailable(what)
+            SignError::Unavailable(format!("the broker at {socket}, key \"{}\", profile {profile}: {what}", self.key))
         };
-        if signature.len() != self.public.algorithm().signature_len() {
-            return Err(refuse("a signature must have 64 bytes: SignAlg ecdsa, Curve P-256, SignatureFormat RAW"));
+        let len = algorithm.signature_len();
+        if signature.len() != len {
+            return Err(refuse(&format!("a signature must have {len} bytes: {}", settings(algorithm))));
         }
         if self.public.verify(message, &signature) {
             Ok(signature)
         } else {
-            Err(refuse(
-                "it signs with another key than the key file says, or not with sha-256; was the key rotated there?",
-            ))
+            Err(refuse(&format!(
+                "it signs with another key than the key file says, or not with {}; was the key rotated there?",
+                settings(algorithm)
+            )))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A static binary: its build, which nothing of the machine's paths reaches, and the packages that are linked into it.
+//! A static binary and the PKCS#11 module: their builds, which nothing of the machine's paths reaches, and the packages that are
+//! linked into them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,8 +10,14 @@ use serde_json::Value;
 use super::{Release, Target};
 use crate::shell;
 
-/// Package, and the name of its binary.
+/// Package that has the binary `sealway`.
 const PACKAGE: &str = "sealway-cli";
+/// Package of the PKCS#11 module, which programs load.
+const MODULE: &str = "sealway-pkcs11-module";
+/// Oldest version of the GNU C library with which the module works: that of Debian 12.
+const GLIBC: (u32, u32) = (2, 36);
+/// Libraries that the module may need: parts of the C library.
+const LIBRARIES: [&str; 6] = ["libc.so", "libm.so", "libdl.so", "libpthread.so", "libgcc_s.so", "ld-linux"];
 
 pub(super) struct Binary {
     pub(super) file: PathBuf,
@@ -20,6 +27,21 @@ pub(super) struct Binary {
 
 /// Builds and checks the binary of a target.
 pub(super) fn build(target: &Target, profile: &str, release: &Release) -> anyhow::Result<Binary> {
+    let built = compile(PACKAGE, target.triple, target.triple, profile, release)?;
+    check(&built.file, target, release)?;
+    Ok(built)
+}
+
+/// Builds and checks the PKCS#11 module of a target.
+pub(super) fn build_module(target: &Target, profile: &str, release: &Release) -> anyhow::Result<Binary> {
+    let with_version = format!("{}.{}.{}", target.module, GLIBC.0, GLIBC.1);
+    let built = compile(MODULE, target.module, &with_version, profile, release)?;
+    check_module(&built.file)?;
+    Ok(built)
+}
+
+/// Builds a package for a target, which `zig_target` names with the version of its C library.
+fn compile(package: &str, triple: &str, zig_target: &str, profile: &str, release: &Release) -> anyhow::Result<Binary> {
     // A folder of its own: cargo's for the profile `dist` is the one of the release's files.
     let folder = shell::target_dir().join("dist-build");
     let tools = shell::root().join(".venv/release/bin");
@@ -30,19 +52,19 @@ pub(super) fn build(target: &Target, profile: &str, release: &Release) -> anyhow
         moves.iter().map(|(from, to)| format!("{start}{}={to}", from.display())).collect::<Vec<_>>().join(between)
     };
     let mut cargo =
-        shell::cargo(&["zigbuild", "--locked", "-p", PACKAGE, "--profile", profile, "--target", target.triple]);
+        shell::cargo(&["zigbuild", "--locked", "-p", package, "--profile", profile, "--target", zig_target]);
     cargo.args(["--message-format", "json-render-diagnostics"]).env("CARGO_TARGET_DIR", &folder).env("PATH", path);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", options("--remap-path-prefix=", "\x1f")).env("CARGO_INCREMENTAL", "0");
     cargo.env("CFLAGS", options("-ffile-prefix-map=", " ")).env("SOURCE_DATE_EPOCH", &release.epoch);
     let messages = shell::output(&mut cargo)?;
 
-    let (file, linked) = artefacts(&messages, &folder.join(target.triple))?;
-    check(&file, target, &moves, release)?;
-    let linked = describe(&linked, target)?;
-    let mut tree = shell::cargo(&["tree", "--locked", "-p", PACKAGE, "--target", target.triple, "--prefix", "none"]);
+    let (file, linked) = artefacts(&messages, &folder.join(triple))?;
+    names_no_folder(&file, &moves)?;
+    let linked = describe(&linked, triple)?;
+    let mut tree = shell::cargo(&["tree", "--locked", "-p", package, "--target", triple, "--prefix", "none"]);
     let tree = shell::output(tree.args(["--edges", "normal,no-proc-macro", "--format", "{p}"]))?;
     compare(&linked, &tree)?;
-    println!("{}: {} bytes, {} packages linked", target.triple, std::fs::metadata(&file)?.len(), linked.len());
+    println!("{package} for {triple}: {} bytes, {} packages linked", std::fs::metadata(&file)?.len(), linked.len());
     Ok(Binary { file, linked })
 }
 
@@ -55,7 +77,7 @@ fn moves(folder: &Path) -> anyhow::Result<[(PathBuf, &'static str); 4]> {
     Ok([(shell::root(), "/sealway"), (cargo, "/cargo"), (sysroot.trim().into(), "/rust"), (folder.into(), "/target")])
 }
 
-/// Returns the binary and the packages whose code was compiled for the target, of cargo's messages.
+/// Returns the binary or the shared library, and the packages whose code was compiled for the target, of cargo's messages.
 fn artefacts(messages: &str, folder: &Path) -> anyhow::Result<(PathBuf, BTreeSet<String>)> {
     let (mut file, mut linked) = (None, BTreeSet::new());
     for line in messages.lines().filter(|line| line.starts_with('{')) {
@@ -64,14 +86,15 @@ fn artefacts(messages: &str, folder: &Path) -> anyhow::Result<(PathBuf, BTreeSet
         let is_ours = files.iter().any(|file| file.as_str().is_some_and(|file| Path::new(file).starts_with(folder)));
         if is_ours {
             linked.extend(message["package_id"].as_str().map(str::to_owned));
-            file = message["executable"].as_str().map(PathBuf::from).or(file);
+            let library = || files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".so"));
+            file = message["executable"].as_str().or_else(library).map(PathBuf::from).or(file);
         }
     }
     Ok((file.context("the build made no binary")?, linked))
 }
 
-/// Checks that the binary needs no library, runs, and names no folder of this machine.
-fn check(file: &Path, target: &Target, moves: &[(PathBuf, &str)], release: &Release) -> anyhow::Result<()> {
+/// Checks that the binary needs no library, and runs.
+fn check(file: &Path, target: &Target, release: &Release) -> anyhow::Result<()> {
     let headers =
         shell::output(shell::command("readelf").args(["--wide", "--program-headers", "--dynamic"]).arg(file))?;
     for word in ["INTERP", "(NEEDED)"] {
@@ -87,6 +110,38 @@ fn check(file: &Path, target: &Target, moves: &[(PathBuf, &str)], release: &Rele
     let version = shell::output(command.arg("--version"))?;
     let expected = format!("sealway {}", release.workspace.version);
     ensure!(version.starts_with(&expected), "{} says {version:?}, not {expected}", file.display());
+    Ok(())
+}
+
+/// Checks that the module needs no more than the C library of [`GLIBC`], and has the function by which programs find all others.
+fn check_module(file: &Path) -> anyhow::Result<()> {
+    let readelf = |words: &[&str]| shell::output(shell::command("readelf").arg("--wide").args(words).arg(file));
+    let needed = readelf(&["--dynamic"])?;
+    for line in needed.lines().filter(|line| line.contains("(NEEDED)")) {
+        ensure!(LIBRARIES.iter().any(|library| line.contains(library)), "{} needs {line}", file.display());
+    }
+    let (major, minor) = newest_glibc(&readelf(&["--version-info"])?)?;
+    ensure!((major, minor) <= GLIBC, "{} needs the C library of version {major}.{minor}", file.display());
+    ensure!(readelf(&["--dyn-syms"])?.contains(" C_GetFunctionList"), "{} is no PKCS#11 module", file.display());
+    Ok(())
+}
+
+/// Returns the newest version of the GNU C library that a list of `readelf --version-info` names.
+fn newest_glibc(versions: &str) -> anyhow::Result<(u32, u32)> {
+    let words = versions.split_whitespace().filter_map(|word| word.strip_prefix("GLIBC_"));
+    let numbers = words.map(|word| {
+        let mut parts = word.split('.').map(str::parse);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
+            _ => bail!("GLIBC_{word} is no version"),
+        }
+    });
+    let numbers: Vec<_> = numbers.collect::<anyhow::Result<_>>()?;
+    numbers.into_iter().max().context("it names no version of the C library")
+}
+
+/// Checks that a file names no folder of this machine.
+fn names_no_folder(file: &Path, moves: &[(PathBuf, &str)]) -> anyhow::Result<()> {
     let bytes = std::fs::read(file)?;
     for (folder, _) in moves {
         let folder = folder.to_str().context("a path that is not UTF-8")?;
@@ -104,8 +159,8 @@ pub(super) fn runner(target: &Target) -> Option<String> {
 }
 
 /// Returns the packages with these identifiers, each with the field `uses`.
-fn describe(linked: &BTreeSet<String>, target: &Target) -> anyhow::Result<BTreeMap<String, Value>> {
-    let mut cargo = shell::cargo(&["metadata", "--locked", "--format-version=1", "--filter-platform", target.triple]);
+fn describe(linked: &BTreeSet<String>, triple: &str) -> anyhow::Result<BTreeMap<String, Value>> {
+    let mut cargo = shell::cargo(&["metadata", "--locked", "--format-version=1", "--filter-platform", triple]);
     let mut metadata: Value = serde_json::from_str(&shell::output(&mut cargo)?)?;
     let id = |value: &Value| value["id"].as_str().map(str::to_owned).filter(|id| linked.contains(id));
     let packages = metadata["packages"].as_array_mut().map(std::mem::take).unwrap_or_default();
@@ -167,6 +222,17 @@ mod tests {
         let (file, linked) = artefacts(&messages.join("\n"), Path::new("/t/x")).unwrap();
         assert_eq!((file.to_str(), linked.len()), (Some("/t/x/dist/sealway"), 2));
         assert!(artefacts(&messages[..2].join("\n"), Path::new("/t/x")).is_err());
+        let library = message("module#1", "/t/x/dist/libmodule.so", None);
+        let messages = [&messages[..2], &[library, messages[3].clone()]].concat();
+        let (file, linked) = artefacts(&messages.join("\n"), Path::new("/t/x")).unwrap();
+        assert_eq!((file.to_str(), linked.len()), (Some("/t/x/dist/libmodule.so"), 2));
+    }
+
+    #[test]
+    fn the_newest_version_of_the_c_library_counts_by_its_numbers() {
+        let list = "  0x0010:   Name: GLIBC_2.9  Flags: none  Version: 3\n  0x0020:   Name: GLIBC_2.34  Flags: none\n GLIBC_2.2.5 (2)";
+        assert_eq!(newest_glibc(list).unwrap(), (2, 34));
+        assert!(newest_glibc("Name: GLIBC_PRIVATE").is_err() && newest_glibc("no versions").is_err());
     }
 
     #[test]

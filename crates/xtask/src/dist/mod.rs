@@ -17,12 +17,25 @@ use crate::steps::Steps;
 
 /// Targets, with the names of their processors in archives and in Debian.
 const TARGETS: [Target; 2] = [
-    Target { triple: "x86_64-unknown-linux-musl", processor: "x86_64", debian: "amd64" },
-    Target { triple: "aarch64-unknown-linux-musl", processor: "aarch64", debian: "arm64" },
+    Target {
+        triple: "x86_64-unknown-linux-musl",
+        module: "x86_64-unknown-linux-gnu",
+        processor: "x86_64",
+        debian: "amd64",
+    },
+    Target {
+        triple: "aarch64-unknown-linux-musl",
+        module: "aarch64-unknown-linux-gnu",
+        processor: "aarch64",
+        debian: "arm64",
+    },
 ];
 
 struct Target {
+    /// Target of the static binary.
     triple: &'static str,
+    /// Target of the PKCS#11 module, which uses the C library of the program that loads it.
+    module: &'static str,
     processor: &'static str,
     debian: &'static str,
 }
@@ -105,10 +118,20 @@ fn build(arguments: &Arguments) -> anyhow::Result<()> {
     release::empty(&release.folder)?;
     let targets = arguments.targets();
     for target in &targets {
-        let built = binary::build(target, &arguments.profile, &release)?;
+        let mut built = binary::build(target, &arguments.profile, &release)?;
+        let module = binary::build_module(target, &arguments.profile, &release)?;
+        // The lists of a target's files are of all its files.
+        for (id, package) in module.linked {
+            built.linked.entry(id).or_insert(package);
+        }
         third_party::write(&built, &release.folder.join("THIRD-PARTY.txt"))?;
         let mut package = shell::command("scripts/package.sh");
-        package.arg(&built.file).args([target.processor, target.debian, &release.workspace.version, &release.epoch]);
+        package.args([&built.file, &module.file]).args([
+            target.processor,
+            target.debian,
+            &release.workspace.version,
+            &release.epoch,
+        ]);
         package.arg(binary::runner(target).unwrap_or_default());
         shell::run(package.arg(&release.folder))?;
         std::fs::remove_file(release.folder.join("THIRD-PARTY.txt"))?;

@@ -31,7 +31,7 @@ pub(super) fn write(files: &[PathBuf], arguments: &Arguments, release: &Release)
                 "externalParameters": {
                     "source": {"uri": source, "digest": {"gitCommit": release.commit}},
                     "profile": arguments.profile,
-                    "targets": arguments.targets().iter().map(|target| target.triple).collect::<Vec<_>>(),
+                    "targets": arguments.targets().iter().flat_map(|target| [target.triple, target.module]).collect::<Vec<_>>(),
                 },
                 "internalParameters": {
                     "rustc": version("rustc", &["--version", "--verbose"])?,

@@ -100,7 +100,8 @@ fn components(built: &Binary, checksums: &BTreeMap<(String, String), String>) ->
 
 fn dependencies(built: &Binary, binary: &str) -> Vec<Value> {
     let name = |id: &Value| id.as_str().and_then(|id| built.linked.get(id)).map(reference);
-    let root = built.linked.values().filter(|package| package["name"] == "sealway-cli").map(reference);
+    let is_root = |package: &&Value| package["name"] == "sealway-cli" || package["name"] == "sealway-pkcs11-module";
+    let root = built.linked.values().filter(is_root).map(reference);
     let edges = built.linked.values().map(|package| {
         let uses = package["uses"].as_array().map_or(&[][..], Vec::as_slice).iter().filter_map(name);
         json!({"ref": reference(package), "dependsOn": uses.collect::<Vec<_>>()})

@@ -138,6 +138,11 @@ export class Keyring {
         const id = await ring.#pin(text);
         wants(id === keyId, `what was kept of ${origin} is damaged`);
       }
+      const kept = [...ring.#keys.values()].map(algorithmOf);
+      wants(
+        kept.length === 0 || kept.some((algorithm) => isAccepted(algorithm, accepted, true)),
+        `trust.firstUse: what was kept of ${origin} is of ${kept}, and none of it is of signatureAlgorithms`,
+      );
     }
     return ring;
   }

@@ -163,6 +163,20 @@ describe("the option signatureAlgorithms", () => {
     service.identities = [odd];
     await expect(call({ trust: { firstUse } })).rejects.toMatchObject({ code: "key_retired" });
   });
+
+  it("rejects a first-use store without a key of these algorithms before anything is sent", async () => {
+    const own = await start("ES256");
+    const firstUse = memoryTrustStore();
+    expect(await call({ trust: { firstUse } })).toBe("served");
+    const sent = service.seen.length;
+    const made = client({ trust: { firstUse }, signatureAlgorithms: ["ES384"] });
+    const error = await made.connect().catch((caught) => caught);
+    expect(error).toMatchObject({ code: "usage", stage: "configuration" });
+    expect(error.message).toMatch(/is of ES256, and none of it is of signatureAlgorithms/);
+    expect(service.seen.length).toBe(sent);
+    expect(await call({ trust: { firstUse }, signatureAlgorithms: ["ES384", "ES256"] })).toBe("served");
+    expect(own.algorithm).toBe("ES256");
+  });
 });
 
 describe("a downgrade by an attacker on the path", () => {

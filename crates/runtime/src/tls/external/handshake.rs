@@ -1,89 +1,138 @@
 //! The handshake of a connection whose listener's key is outside this process.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+use rustls::{ServerConfig, ServerConnection};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::signer::within_step;
-use super::{KeyFault, Lane};
+use super::turns::Busy;
+use super::{KeyFault, Lane, signer};
 use crate::tls::AcceptError;
 
 /// Bytes that are read at once.
 const READ_LEN: usize = 4096;
+/// Most bytes that a client may send before the signature: rustls reads messages of up to 64 KiB.
+const HELLO_LEN_MAX: usize = 128 * 1024;
 /// The alert `internal_error` before any key is agreed (RFC 8446 section 6).
 const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 
-/// Performs the server's part of a handshake. The steps in which rustls may sign run in threads apart, in turns; those
-/// behind the signature, and those of a resumed session, run here.
+/// Bytes of a connection before its signature.
+#[derive(Default)]
+struct Prologue {
+    /// Bytes of the client, as they were read.
+    read: Vec<Vec<u8>>,
+    /// Bytes that were sent: those of a HelloRetryRequest, or none.
+    sent: Vec<u8>,
+}
+
+/// Performs the server's part of a handshake.
+///
+/// Only rustls knows if a step needs a signature: sessions resume without one. Each step is processed here first. If it fails
+/// because it needs a signature, the connection is processed again from its first byte in a thread apart, once the lane has a
+/// turn. Until then the client got nothing, or a HelloRetryRequest, in which nothing is random.
 pub(in crate::tls) async fn handshake<IO>(
     io: &mut IO,
     config: &Arc<ServerConfig>,
     lane: &Lane,
+    client: Option<IpAddr>,
 ) -> Result<ServerConnection, AcceptError>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let unusable = |err: rustls::Error| AcceptError::Protocol(err.to_string());
-    let mut connection = ServerConnection::new(Arc::clone(config)).map_err(unusable)?;
-    let mut may_sign = true;
+    let mut connection = begin(config)?;
+    let mut before = Some(Prologue::default());
     let mut buffer = vec![0; READ_LEN];
     while connection.is_handshaking() {
         let len = io.read(&mut buffer).await.map_err(AcceptError::Io)?;
-        let mut rest = buffer.get(..len).unwrap_or_default();
-        if rest.is_empty() {
+        let bytes = buffer.get(..len).unwrap_or_default();
+        if bytes.is_empty() {
             return Err(AcceptError::Io(io::ErrorKind::UnexpectedEof.into()));
         }
-        while !rest.is_empty() {
-            if connection.read_tls(&mut rest).map_err(AcceptError::Io)? == 0 {
-                return Err(AcceptError::Io(io::Error::other("the handshake is too long")));
-            }
-            let processed = if may_sign {
-                let outcome;
-                (connection, outcome) = step(io, connection, lane).await?;
-                may_sign = !outcome.has_signed && connection.handshake_kind() != Some(HandshakeKind::Resumed);
-                outcome.processed
-            } else {
-                connection.process_new_packets().map(drop)
-            };
-            if let Err(err) = processed {
-                // The alert is worth a try, and no more.
-                let _ = flush(io, &mut connection).await;
-                return Err(AcceptError::of(io::Error::new(io::ErrorKind::InvalidData, err)));
+        if let Some(before) = &mut before {
+            before.read.push(bytes.to_vec());
+            if before.read.iter().map(Vec::len).sum::<usize>() > HELLO_LEN_MAX {
+                return Err(AcceptError::Io(too_long()));
             }
         }
-        flush(io, &mut connection).await.map_err(AcceptError::Io)?;
+        let (mut processed, needs_key) = signer::without_key(|| process(&mut connection, bytes));
+        if needs_key {
+            let before = before.take().ok_or_else(|| AcceptError::Protocol("a second signature".into()))?;
+            (connection, processed) = sign(io, begin(config)?, lane, client, before).await?;
+        }
+        if let Err(err) = processed {
+            // The alert is worth a try, and no more.
+            let _ = send(io, &output(&mut connection)?).await;
+            return Err(AcceptError::of(err));
+        }
+        let bytes = output(&mut connection)?;
+        if let Some(before) = &mut before {
+            before.sent.extend_from_slice(&bytes);
+        }
+        send(io, &bytes).await.map_err(AcceptError::Io)?;
     }
     Ok(connection)
 }
 
-/// Result of a step in a thread apart.
-struct StepOutcome {
-    processed: Result<(), rustls::Error>,
-    has_signed: bool,
+fn begin(config: &Arc<ServerConfig>) -> Result<ServerConnection, AcceptError> {
+    ServerConnection::new(Arc::clone(config)).map_err(|err| AcceptError::Protocol(err.to_string()))
 }
 
-/// Processes what was read in a thread apart, once the lane has a turn.
-async fn step<IO: AsyncWrite + Unpin>(
+fn too_long() -> io::Error {
+    io::Error::other("the handshake is too long")
+}
+
+/// Processes bytes of the client. An error of TLS is the inner one.
+fn process(connection: &mut ServerConnection, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        if connection.read_tls(&mut bytes)? == 0 {
+            return Err(too_long());
+        }
+        connection.process_new_packets().map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err))?;
+    }
+    Ok(())
+}
+
+/// Processes a connection anew in a thread apart, once the lane has a turn, and sends what the client did not get yet.
+async fn sign<IO: AsyncWrite + Unpin>(
     io: &mut IO,
     mut connection: ServerConnection,
     lane: &Lane,
-) -> Result<(ServerConnection, StepOutcome), AcceptError> {
-    let Some(turn) = lane.turns.turn(lane.number).await else {
-        let text = "too many handshakes of this listener wait for its key".to_owned();
-        return Err(without_key(io, KeyFault { reason: "key_busy", text, is_final: false }).await);
+    client: Option<IpAddr>,
+    before: Prologue,
+) -> Result<(ServerConnection, io::Result<()>), AcceptError> {
+    let turn = match lane.turns.turn(lane.number, client).await {
+        Ok(turn) => turn,
+        Err(busy) => return Err(without_key(io, busy.into()).await),
     };
     let processing = tokio::task::spawn_blocking(move || {
-        let (processed, step) = within_step(|| connection.process_new_packets().map(drop));
+        let all =
+            |connection: &mut ServerConnection| before.read.iter().try_for_each(|bytes| process(connection, bytes));
+        let (processed, fault) = signer::with_key(|| all(&mut connection));
         drop(turn);
-        (connection, processed, step)
+        (connection, processed, fault, before.sent)
     });
-    let (connection, processed, step) = processing.await.map_err(|err| AcceptError::Io(io::Error::other(err)))?;
-    match step.fault {
-        // Nothing of this step was sent.
-        Some(fault) => Err(without_key(io, fault).await),
-        None => Ok((connection, StepOutcome { processed, has_signed: step.has_signed })),
+    let processing = processing.await.map_err(|err| AcceptError::Io(io::Error::other(err)))?;
+    let (mut connection, processed, fault, sent) = processing;
+    if let Some(fault) = fault {
+        return Err(without_key(io, fault).await);
+    }
+    let bytes = output(&mut connection)?;
+    let Some(unsent) = bytes.strip_prefix(sent.as_slice()) else {
+        return Err(AcceptError::Protocol("the first answer was another one".into()));
+    };
+    send(io, unsent).await.map_err(AcceptError::Io)?;
+    Ok((connection, processed))
+}
+
+impl From<Busy> for KeyFault {
+    fn from(busy: Busy) -> Self {
+        let (reason, text) = match busy {
+            Busy::Listener => ("key_busy", "too many handshakes of this listener wait for its key"),
+            Busy::Client => ("key_busy_client", "too many handshakes of this client wait for the listener's key"),
+        };
+        KeyFault { reason, text: text.to_owned(), is_final: false }
     }
 }
 
@@ -92,12 +141,16 @@ async fn without_key<IO: AsyncWrite + Unpin>(io: &mut IO, fault: KeyFault) -> Ac
     AcceptError::Key(fault)
 }
 
-/// Sends what the connection has to send.
-async fn flush<IO: AsyncWrite + Unpin>(io: &mut IO, connection: &mut ServerConnection) -> io::Result<()> {
+/// Returns what the connection has to send.
+fn output(connection: &mut ServerConnection) -> Result<Vec<u8>, AcceptError> {
     let mut bytes = Vec::new();
     while connection.wants_write() {
-        connection.write_tls(&mut bytes)?;
+        connection.write_tls(&mut bytes).map_err(AcceptError::Io)?;
     }
-    io.write_all(&bytes).await?;
+    Ok(bytes)
+}
+
+async fn send<IO: AsyncWrite + Unpin>(io: &mut IO, bytes: &[u8]) -> io::Result<()> {
+    io.write_all(bytes).await?;
     io.flush().await
 }

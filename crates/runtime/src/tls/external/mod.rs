@@ -1,7 +1,8 @@
 //! Private keys that are outside this process, such as on a PKCS#11 token: a signature may take seconds, and may fail.
 //!
-//! rustls computes a signature while it processes a message, and blocks meanwhile. A handshake with such a key is processed
-//! in a thread apart from those of the reactor, as often as the key has a [`Turns`] for it; its connection waits.
+//! rustls computes a signature while it processes a message, and blocks meanwhile. A handshake that needs a signature of such a
+//! key is processed in a thread apart from those of the reactor, as often as the key has a [`Turns`] for it; its connection
+//! waits. One that resumes a session needs none, and waits for nothing.
 
 mod handshake;
 mod signer;

@@ -28,22 +28,36 @@ const RSA: &[(SignatureScheme, KeyScheme)] = &[
 ];
 
 /// Work of the signer in one step of a handshake.
-#[derive(Debug, Default)]
-pub(super) struct Step {
-    pub(super) has_signed: bool,
-    pub(super) fault: Option<KeyFault>,
+#[derive(Debug)]
+struct Step {
+    /// True in a thread that may wait for the key.
+    may_block: bool,
+    is_needed: bool,
+    fault: Option<KeyFault>,
 }
 
 thread_local! {
-    /// The step of the handshake that this thread processes; `None` in a thread that must not block.
+    /// The step of the handshake that this thread processes.
     static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
 }
 
-/// Processes a step of a handshake in a thread that may block, and returns what the signer did.
-pub(super) fn within_step<T>(process: impl FnOnce() -> T) -> (T, Step) {
-    STEP.set(Some(Step::default()));
+fn within_step<T>(may_block: bool, process: impl FnOnce() -> T) -> (T, Option<Step>) {
+    STEP.set(Some(Step { may_block, is_needed: false, fault: None }));
     let done = process();
-    (done, STEP.take().unwrap_or_default())
+    (done, STEP.take())
+}
+
+/// Processes a step of a handshake in a thread that must not block. Returns true beside its result if the step failed because
+/// it needs a signature.
+pub(super) fn without_key<T>(process: impl FnOnce() -> T) -> (T, bool) {
+    let (done, step) = within_step(false, process);
+    (done, step.is_some_and(|step| step.is_needed))
+}
+
+/// Processes a step of a handshake in a thread that may block, and returns the key's fault beside its result.
+pub(super) fn with_key<T>(process: impl FnOnce() -> T) -> (T, Option<KeyFault>) {
+    let (done, step) = within_step(true, process);
+    (done, step.and_then(|step| step.fault))
 }
 
 /// Reads a chain in PEM, whose first certificate says which key is outside.
@@ -99,17 +113,23 @@ struct KeySigner {
 
 impl Signer for KeySigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let may_block = STEP.with_borrow_mut(|step| {
+            step.as_mut().is_some_and(|step| {
+                step.is_needed = true;
+                step.may_block
+            })
+        });
         // A thread of the reactor never waits for a token.
-        if STEP.with_borrow(Option::is_none) {
+        if !may_block {
             return Err(Error::General(
                 "a signature of a key outside this process, in a thread that must not block".into(),
             ));
         }
         let signed = self.key.key.sign(&self.key.public, self.scheme, message);
         STEP.with_borrow_mut(|step| {
-            let step = step.get_or_insert_default();
-            step.has_signed = true;
-            step.fault = signed.as_ref().err().cloned();
+            if let Some(step) = step {
+                step.fault = signed.as_ref().err().cloned();
+            }
         });
         signed.map_err(|fault| Error::General(fault.text))
     }
