@@ -72,7 +72,7 @@ impl Client {
     /// Calls the service until a time.
     pub(crate) async fn run(mut self, until: Instant) {
         while Instant::now() < until {
-            sleep(Duration::from_millis(self.range(20, 600))).await;
+            sleep(Duration::from_millis(self.range(20, 350))).await;
             if self.held.as_ref().is_some_and(|held| held.ends <= Instant::now()) {
                 self.held = None;
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use sealway_evidence_simulation::{Defect, Outcome, run_with};
@@ -30,6 +30,9 @@ struct Arguments {
     /// Simulated time of a run, in seconds
     #[arg(long, default_value_t = 20)]
     time: u64,
+    /// Begins no more seeds after this many minutes of real time
+    #[arg(long, default_value_t = u64::MAX)]
+    minutes: u64,
     /// Runs every seed twice, and compares the hashes
     #[arg(long)]
     twice: bool,
@@ -54,8 +57,9 @@ fn main() -> ExitCode {
         let outcome = run_with(seed, time, arguments.defect);
         outcome.events.iter().for_each(|event| println!("{event}"));
         println!("seed {seed} hash {:016x} {:?}", outcome.hash, outcome.counts);
-        return report(&outcome, time);
+        return report(&outcome, &arguments);
     }
+    let begun = Instant::now();
     let (next, is_over) = (AtomicU64::new(arguments.first), AtomicBool::new(false));
     let done: Arc<Mutex<BTreeMap<u64, Outcome>>> = Arc::default();
     std::thread::scope(|scope| {
@@ -63,7 +67,8 @@ fn main() -> ExitCode {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= arguments.first + arguments.seeds || is_over.load(Ordering::Relaxed) {
+                    let is_late = begun.elapsed().as_secs() / 60 >= arguments.minutes;
+                    if is_late || seed >= arguments.first + arguments.seeds || is_over.load(Ordering::Relaxed) {
                         return;
                     }
                     let mut outcome = run_with(seed, time, arguments.defect);
@@ -85,7 +90,7 @@ fn main() -> ExitCode {
         let from = outcome.events.iter().position(|event| event.contains("VIOLATION")).unwrap_or(0);
         let from = from.saturating_sub(EVENTS_SHOWN);
         outcome.events.iter().skip(from).take(EVENTS_SHOWN + 5).for_each(|event| println!("{event}"));
-        report(outcome, time);
+        report(outcome, &arguments);
     }
     let sum = |of: fn(&Outcome) -> u64| done.values().map(of).sum::<u64>();
     println!("seeds: {}", done.len());
@@ -101,12 +106,14 @@ fn main() -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn report(outcome: &Outcome, time: Duration) -> ExitCode {
+fn report(outcome: &Outcome, arguments: &Arguments) -> ExitCode {
     if outcome.violations.is_empty() {
         return ExitCode::SUCCESS;
     }
-    let (seed, time) = (outcome.seed, time.as_secs());
-    println!("seed {seed} failed; again: cargo run -p sealway-evidence-simulation -- --seed {seed} --time {time}");
+    let (seed, time) = (outcome.seed, arguments.time);
+    let planted = Defect::ALL.iter().find(|(_, defect)| Some(*defect) == arguments.defect);
+    let defect = planted.map(|(name, _)| format!(" --defect {name}")).unwrap_or_default();
+    println!("seed {seed} failed; again: cargo run -p sealway-evidence-simulation -- --seed {seed} --time {time}{defect}");
     outcome.violations.iter().for_each(|violation| println!("  {violation}"));
     ExitCode::FAILURE
 }

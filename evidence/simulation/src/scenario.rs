@@ -139,7 +139,7 @@ impl Run {
     /// Brings faults over the parts of the run until a time, and heals all.
     async fn disturb(self: Arc<Self>, until: Instant) {
         // Some runs have few faults, so that what needs quiet is met too.
-        let pause = [300, 900, 2500][self.world.rng.lock().index(3)];
+        let pause = [500, 2500, 8000][self.world.rng.lock().index(3)];
         while Instant::now() < until {
             sleep(Duration::from_millis(self.range(pause / 3, pause))).await;
             self.world.count(|counts| counts.faults += 1);
