@@ -230,7 +230,7 @@ impl Attacker {
     /// Sends all captured requests again to all gateways, one after the other.
     pub(crate) async fn replay_all(&self) {
         let captured = self.captured.lock().clone();
-        for request in captured.iter().rev().take(60) {
+        for request in captured.iter().rev().take(20) {
             for gateway in 0..self.gateways.len() {
                 self.copy(request, gateway, Duration::ZERO);
             }

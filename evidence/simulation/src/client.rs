@@ -80,8 +80,8 @@ impl Client {
                 continue;
             }
             match self.range(0, 99) {
-                0..8 => drop(self.agree(true).await),
-                8..11 => self.end().await,
+                0..10 => drop(self.agree(true).await),
+                10..13 => self.end().await,
                 _ => self.call().await,
             }
         }

@@ -1,5 +1,5 @@
 //! Runs seeds, and prints those in which an invariant did not hold.
-#![expect(clippy::print_stdout, reason = "the output of a command")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the output and the progress of a command")]
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -12,6 +12,8 @@ use sealway_evidence_simulation::{Defect, Outcome, run_with};
 
 /// Events that are printed before a violation.
 const EVENTS_SHOWN: usize = 60;
+/// Number of seeds between two lines of progress.
+const PROGRESS_EVERY: usize = 100;
 
 #[derive(Parser)]
 struct Arguments {
@@ -79,7 +81,11 @@ fn main() -> ExitCode {
                     if outcome.violations.is_empty() {
                         outcome.events.clear();
                     }
-                    done.lock().unwrap_or_else(PoisonError::into_inner).insert(seed, outcome);
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.insert(seed, outcome);
+                    if done.len().is_multiple_of(PROGRESS_EVERY) {
+                        eprintln!("{} seeds", done.len());
+                    }
                 }
             });
         }
@@ -113,7 +119,9 @@ fn report(outcome: &Outcome, arguments: &Arguments) -> ExitCode {
     let (seed, time) = (outcome.seed, arguments.time);
     let planted = Defect::ALL.iter().find(|(_, defect)| Some(*defect) == arguments.defect);
     let defect = planted.map(|(name, _)| format!(" --defect {name}")).unwrap_or_default();
-    println!("seed {seed} failed; again: cargo run -p sealway-evidence-simulation -- --seed {seed} --time {time}{defect}");
+    println!(
+        "seed {seed} failed; again: cargo run -p sealway-evidence-simulation -- --seed {seed} --time {time}{defect}"
+    );
     outcome.violations.iter().for_each(|violation| println!("  {violation}"));
     ExitCode::FAILURE
 }

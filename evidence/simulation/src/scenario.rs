@@ -42,6 +42,8 @@ pub fn run(seed: u64, time: Duration) -> Outcome {
 pub fn run_with(seed: u64, time: Duration, defect: Option<Defect>) -> Outcome {
     // A thread of its own: what the product keeps for each thread begins anew.
     let running = std::thread::spawn(move || {
+        // The first run of a process makes the ring, and must not draw from its own seed for it.
+        drop(ring());
         provider::seed(seed);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.map(|runtime| runtime.block_on(simulate(seed, time, defect)))
@@ -80,6 +82,32 @@ fn identity(now_ms: u64) -> (Arc<Identity>, KeySet) {
     let set = KeySet::parse(&Seeded, &identity.key_set(now_ms)).unwrap_or_else(|err| panic!("no key set: {err}"));
     (Arc::new(identity), set)
 }
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Cut,
+    Connection,
+    Crash,
+    GatewayClock,
+    ServerClock,
+    Restart,
+    Flush,
+    Stop,
+    FailOver,
+}
+
+const FAULTS: [Fault; 9] = [
+    Fault::Cut,
+    Fault::Connection,
+    Fault::Crash,
+    Fault::GatewayClock,
+    Fault::ServerClock,
+    Fault::Restart,
+    Fault::Flush,
+    Fault::Stop,
+    Fault::FailOver,
+];
 
 struct Run {
     world: Arc<World>,
@@ -136,24 +164,31 @@ impl Run {
         self.world.rng.lock().range(low, high)
     }
 
-    /// Brings faults over the parts of the run until a time, and heals all.
+    /// Brings faults over the parts of the run until a time, and heals all. Each run has some kinds of faults and not the others, so that
+    /// a run of clocks alone, or a quiet one, is met as well as one in which everything fails at once.
     async fn disturb(self: Arc<Self>, until: Instant) {
-        // Some runs have few faults, so that what needs quiet is met too.
-        let pause = [500, 2500, 8000][self.world.rng.lock().index(3)];
+        let (pause, kinds) = {
+            let mut rng = self.world.rng.lock();
+            let pause = [500, 2500, 6000][rng.index(3)];
+            (pause, FAULTS.into_iter().filter(|_| rng.chance(400)).collect::<Vec<_>>())
+        };
+        self.world.event(&format!("faults: {kinds:?}, about every {pause} ms"));
         while Instant::now() < until {
             sleep(Duration::from_millis(self.range(pause / 3, pause))).await;
+            let choice = self.range(0, 63) as usize;
+            let Some(kind) = choice.checked_rem(kinds.len()).and_then(|index| kinds.get(index)) else { continue };
             self.world.count(|counts| counts.faults += 1);
-            match self.range(0, 99) {
-                0..25 => self.cut(),
-                25..45 => self.disturb_one(),
-                45..53 => self.crash(),
-                53..58 => self.step_gateway(),
-                58..66 => self.step_server(),
-                66..74 => self.restart(),
-                74..77 => self.redis.flush(self.redis.master()),
-                77..84 => self.stop_server(),
-                _ if self.backing == Backing::Sentinel => self.fail_over(),
-                _ => {}
+            match kind {
+                Fault::Cut => self.cut(),
+                Fault::Connection => self.disturb_one(),
+                Fault::Crash => self.crash(),
+                Fault::GatewayClock => self.step_gateway(),
+                Fault::ServerClock => self.step_server(),
+                Fault::Restart => self.restart(),
+                Fault::Flush => self.redis.flush(self.redis.master()),
+                Fault::Stop => self.stop_server(),
+                Fault::FailOver if self.backing == Backing::Sentinel => self.fail_over(),
+                Fault::FailOver => {}
             }
         }
     }

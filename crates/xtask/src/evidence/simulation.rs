@@ -1,7 +1,7 @@
 //! Deterministic simulation: many seeds, and planted defects that the invariants must find.
 //!
 //! * `SEALWAY_SEEDS`: number of seeds; 10,000 if it is not set.
-//! * `SEALWAY_MINUTES`: no seed begins after this number of minutes; no bound if it is not set.
+//! * `SEALWAY_MINUTES`: no seed begins after this number of minutes, of all seeds and of those of each defect; no bound if it is not set.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use crate::shell;
 
 const SEEDS: u64 = 10_000;
 /// Simulated seconds of a run.
-const TIME: u64 = 20;
+const TIME: u64 = 12;
 /// Seeds that a planted defect may need.
 const DEFECT_SEEDS: u64 = 2000;
 /// The program's names of the planted defects, and what they are.
@@ -34,12 +34,8 @@ pub(super) fn run() -> anyhow::Result<Record> {
     let seeds = number("SEALWAY_SEEDS")?.unwrap_or(SEEDS);
     // All of the workspace, so that its features stay those of the other builds.
     shell::run(&mut shell::cargo(&["build", "-q", "--workspace", "--bin", "simulate", "--test", "seeds"]))?;
-    let jobs = std::thread::available_parallelism()?.get().to_string();
-    let mut arguments = vec!["--seeds".to_owned(), seeds.to_string(), "--jobs".to_owned(), jobs];
-    if let Some(minutes) = number("SEALWAY_MINUTES")? {
-        arguments.extend(["--minutes".to_owned(), minutes.to_string()]);
-    }
-    let (figures, printed) = simulate(&arguments)?;
+    let minutes = number("SEALWAY_MINUTES")?;
+    let (figures, printed) = simulate(seeds, minutes, &[])?;
     let value = |name: &str| figures.get(name).cloned().with_context(|| format!("no figure {name}"));
     anyhow::ensure!(value("failed")? == "0", "an invariant does not hold:\n{printed}");
     let mut record = Record::default();
@@ -56,7 +52,7 @@ pub(super) fn run() -> anyhow::Result<Record> {
     ] {
         record.figure(name, value(figure)?);
     }
-    let (found, rows) = plant()?;
+    let (found, rows) = plant(minutes)?;
     record.figure("planted defects that are found", format!("{found} of {}", DEFECTS.len()));
     record.table("Planted defects", &["defect", "name", "first seed that finds it"], rows);
     if value("seeds")?.parse::<u64>()? < SEEDS {
@@ -68,13 +64,13 @@ pub(super) fn run() -> anyhow::Result<Record> {
 }
 
 /// Runs the simulation with each planted defect until an invariant does not hold.
-fn plant() -> anyhow::Result<(usize, Vec<Vec<String>>)> {
+fn plant(minutes: Option<u64>) -> anyhow::Result<(usize, Vec<Vec<String>>)> {
     let (mut found, mut rows) = (0, Vec::new());
     for (name, what) in DEFECTS {
-        let count = DEFECT_SEEDS.to_string();
-        let (figures, _) = simulate(&["--defect", name, "--stop", "--seeds", &count].map(str::to_owned))?;
+        let (figures, _) = simulate(DEFECT_SEEDS, minutes, &["--defect", name, "--stop"])?;
         let first = figures.get("first failed").filter(|first| !first.is_empty());
         found += usize::from(first.is_some());
+        let count = figures.get("seeds").with_context(|| format!("{name}: no figure seeds"))?;
         let first = first.cloned().unwrap_or_else(|| format!("none of {count}"));
         rows.push(vec![what.to_owned(), name.to_owned(), first]);
     }
@@ -89,9 +85,18 @@ fn number(variable: &str) -> anyhow::Result<Option<u64>> {
 }
 
 /// Runs the program; returns its figures, and all that it printed. Its exit tells of violations, as the figures do.
-fn simulate(arguments: &[String]) -> anyhow::Result<(BTreeMap<String, String>, String)> {
+fn simulate(
+    seeds: u64,
+    minutes: Option<u64>,
+    arguments: &[&str],
+) -> anyhow::Result<(BTreeMap<String, String>, String)> {
+    let jobs = std::thread::available_parallelism()?.get();
     let mut command = shell::command(shell::target_dir().join("debug/simulate"));
-    command.args(["--time", &TIME.to_string()]).args(arguments).stderr(Stdio::inherit());
+    command.arg(format!("--time={TIME}")).arg(format!("--seeds={seeds}")).arg(format!("--jobs={jobs}"));
+    if let Some(minutes) = minutes {
+        command.arg(format!("--minutes={minutes}"));
+    }
+    command.args(arguments).stderr(Stdio::inherit());
     let printed = command.output().context("cannot start simulate")?.stdout;
     let printed = String::from_utf8_lossy(&printed).into_owned();
     Ok((figures(&printed), printed))
