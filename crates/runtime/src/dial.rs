@@ -16,7 +16,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
 /// The result of a dial, as it is awaited.
 pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn ByteStream>>> + Send>>;
 
-/// Opens streams to servers.
+/// Opens streams of bytes to servers.
 pub trait Dial: Send + Sync {
     /// Opens a stream to a port of a host.
     fn dial(&self, host: &str, port: u16) -> Dialing;

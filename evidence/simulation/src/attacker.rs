@@ -26,7 +26,7 @@ pub(crate) struct Delivery {
     pub(crate) is_of_service: bool,
 }
 
-/// What happens to one request.
+/// Course of one request through the attacker's network.
 #[derive(Default)]
 struct Plan {
     before: Duration,

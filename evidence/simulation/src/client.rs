@@ -18,12 +18,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::attacker::{Attacker, Delivery};
 use crate::gateway::WireRequest;
-use crate::provider::Seeded;
+use crate::provider::SeedProvider;
 use crate::world::{Attempt, Defect, World};
 
 const OCTETS: &str = "application/octet-stream";
 
-struct Held {
+struct Agreement {
     session: ClientSession,
     root: SessionId,
     /// The server's last known time, and its receipt.
@@ -32,7 +32,7 @@ struct Held {
     ends: Instant,
 }
 
-impl Held {
+impl Agreement {
     fn stamp_ms(&self) -> u64 {
         let (ms, at) = self.clock;
         ms + u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -52,7 +52,7 @@ pub(crate) struct Client {
     world: Arc<World>,
     wire: Arc<Attacker>,
     trusted: KeySet,
-    held: Option<Held>,
+    held: Option<Agreement>,
     calls: u64,
 }
 
@@ -80,8 +80,8 @@ impl Client {
                 continue;
             }
             match self.range(0, 99) {
-                0..10 => drop(self.agree(true).await),
-                10..13 => self.end().await,
+                0..20 => drop(self.agree(true).await),
+                20..23 => self.end().await,
                 _ => self.call().await,
             }
         }
@@ -162,7 +162,7 @@ impl Client {
             signature_algorithms: Vec::new(),
             credential: None,
         };
-        let Ok(share) = ShareKey::generate(&Seeded, Suite::P256) else { return false };
+        let Ok(share) = ShareKey::generate(&SeedProvider, Suite::P256) else { return false };
         let Ok(init) = ClientInit::new(offer, share, old.map(|held| &held.session)) else { return false };
         let patience = Duration::from_millis(3500);
         let (body, delivery) = match old {
@@ -189,7 +189,7 @@ impl Client {
         let Ok(claimed) = init.claimed(&body) else { return false };
         let key = self.trusted.get(&claimed.key_id);
         let key = key.and_then(|key| default_identity_library().public(&key.public_key).ok());
-        let Ok(session) = init.finish(&Seeded, key.as_ref(), &body) else { return false };
+        let Ok(session) = init.finish(&SeedProvider, key.as_ref(), &body) else { return false };
         let agreed = session.agreed();
         let life = Duration::from_secs(agreed.expires_in_sec.into());
         let expires_ms = agreed.server_time_ms + u64::from(agreed.expires_in_sec) * 1000;
@@ -198,11 +198,11 @@ impl Client {
         self.world.event(&format!("client {} has a session{}", self.index, if is_renewal { ", renewed" } else { "" }));
         self.world.agreed(self.index, id, root, expires_ms, delivery.is_of_service);
         self.wire.learn(id);
-        self.held = Some(Held { session, root, clock, ends: begun + life });
+        self.held = Some(Agreement { session, root, clock, ends: begun + life });
         true
     }
 
-    /// Ends the session.
+    /// Ends the session by a sealed request.
     async fn end(&mut self) {
         let Some(held) = self.held.take() else { return };
         let target = format!("/v3/sessions/{}", held.session.id());
@@ -226,13 +226,13 @@ fn seal<'a>(
     stamp_ms: u64,
 ) -> (WireRequest, PendingAnswer<'a>) {
     let mut nonce = [0; 16];
-    let _ = Seeded.fill_random(&mut nonce);
+    let _ = SeedProvider.fill_random(&mut nonce);
     let line = RequestLine { method, target };
-    let sealed = session.seal(&Seeded, line, OCTETS, stamp_ms, &nonce);
+    let sealed = session.seal(&SeedProvider, line, OCTETS, stamp_ms, &nonce);
     let SealedCall { headers: seal, mut sealer, pending } = sealed.unwrap_or_else(|err| panic!("sealing: {err}"));
     let mut stream = Vec::new();
-    let parts: Vec<&[u8]> = if body.len() > 40 { vec![body] } else { body.chunks(body.len().max(1)).collect() };
-    let parts = if parts.is_empty() { vec![body] } else { parts };
+    let len = if body.len().is_multiple_of(2) { body.len() } else { body.len().div_ceil(2) };
+    let parts: Vec<&[u8]> = if body.is_empty() { vec![body] } else { body.chunks(len).collect() };
     for (index, part) in parts.iter().enumerate() {
         let begun = sealer.begin(&mut stream);
         if index == 0 {
@@ -256,7 +256,7 @@ fn seal<'a>(
 
 /// Opens an answer; `None` if it is not sealed for this request.
 fn open(pending: &PendingAnswer<'_>, headers: &HeaderMap, status: StatusCode, body: &[u8]) -> Option<Vec<u8>> {
-    let (sealed, opener) = pending.open(&Seeded, &HttpHeaders(headers), status.as_u16()).ok()?;
+    let (sealed, opener) = pending.open(&SeedProvider, &HttpHeaders(headers), status.as_u16()).ok()?;
     let stream = sealed.unwrap_or_else(|| body.to_vec());
     let plain = read(opener, &stream)?;
     let (_, at) = InnerHeaders::parse(&plain).ok()?;
@@ -278,5 +278,5 @@ fn read(mut opener: FrameOpener, mut stream: &[u8]) -> Option<Vec<u8>> {
 fn proven_time(session: &ClientSession, problem: &Problem, stamp: &str, nonce: &str) -> Option<u64> {
     let ms = problem.more.get("server_time_ms")?.as_u64()?;
     let mac = base64::decode_array(problem.more.get("mac")?.as_str()?).ok()?;
-    session.verifies_clock(&Seeded, stamp, nonce, ms, &mac).then_some(ms)
+    session.verifies_clock(&SeedProvider, stamp, nonce, ms, &mac).then_some(ms)
 }

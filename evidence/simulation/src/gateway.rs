@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use crate::net::{Network, Outlet};
-use crate::provider::Seeded;
+use crate::provider::SeedProvider;
 use crate::redis;
 use crate::world::{Defect, FRESH, SimulatedClock, World, answer_to};
 
@@ -65,7 +65,7 @@ pub(crate) struct WireAnswer {
 /// The kind of store behind the gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backing {
-    /// One server.
+    /// One server, which several gateways share.
     Single,
     /// One server and one gateway, which decides alone while Redis is away.
     Local,
@@ -111,7 +111,7 @@ impl Gateway {
         })
     }
 
-    /// Starts the gateway.
+    /// Starts the gateway, with an empty memory.
     pub(crate) async fn start(self: &Arc<Self>) {
         let cache = Arc::new(SessionCache::new(CacheLimits { sessions_max: 1000, fresh: FRESH }));
         let dialer = Some(Dialer(Arc::new(Outlet { network: self.network.clone(), gateway: self.index })));
@@ -128,7 +128,8 @@ impl Gateway {
         let on_loss = if self.backing == Backing::Local { OnLoss::Local } else { OnLoss::FailClosed };
         let server = Settings { nodes, sentinel, dialer, ..Settings::default() };
         let config = RedisConfig { server, on_loss, window_ms: WINDOW_MS, ..RedisConfig::default() };
-        let opened = Redis::open(&Seeded, config, self.keys.clone(), cache, limits, self.clock.clone(), None).await;
+        let opened =
+            Redis::open(&SeedProvider, config, self.keys.clone(), cache, limits, self.clock.clone(), None).await;
         match opened {
             Ok(store) => self.begin(store),
             Err(err) => panic!("the store does not open: {err}"),
@@ -138,11 +139,11 @@ impl Gateway {
     fn begin(&self, store: Arc<dyn Store>) {
         let store = match self.world.defect {
             Some(defect @ (Defect::ChainStays | Defect::EarlyAnswer)) => {
-                Arc::new(Planted { store, defect }) as Arc<dyn Store>
+                Arc::new(FaultyStore { store, defect }) as Arc<dyn Store>
             }
             _ => store,
         };
-        let authority = Arc::new(Authority::new(&Seeded, store, self.clock.clone(), self.policy()));
+        let authority = Arc::new(Authority::new(&SeedProvider, store, self.clock.clone(), self.policy()));
         *self.authority.lock() = Some(authority.clone());
         self.world.event(&format!("gateway {} is up", self.index));
         let weak = Arc::downgrade(&authority);
@@ -278,13 +279,13 @@ impl Gateway {
 
 /// A store with a planted defect.
 #[derive(Debug)]
-struct Planted {
+struct FaultyStore {
     store: Arc<dyn Store>,
     defect: Defect,
 }
 
 #[async_trait::async_trait]
-impl Store for Planted {
+impl Store for FaultyStore {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
         if self.defect == Defect::EarlyAnswer {
             let store = self.store.clone();

@@ -20,13 +20,13 @@ struct Arguments {
     /// Runs this seed alone, and prints all events
     #[arg(long)]
     seed: Option<u64>,
-    /// The first seed
+    /// The first seed of those that run
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// The number of seeds
+    /// The number of seeds that run
     #[arg(long, default_value_t = 200)]
     seeds: u64,
-    /// Threads
+    /// The number of threads, each with a seed of its own at a time
     #[arg(long, default_value_t = 1)]
     jobs: usize,
     /// Simulated time of a run, in seconds
@@ -41,7 +41,7 @@ struct Arguments {
     /// Ends at the first seed in which an invariant does not hold
     #[arg(long)]
     stop: bool,
-    /// Plants a defect
+    /// Plants a defect that the invariants must find
     #[arg(long, value_parser = defect)]
     defect: Option<Defect>,
 }

@@ -21,7 +21,7 @@ use crate::world::World;
 /// Work of a server for one connection.
 pub(crate) type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A server.
+/// A server that accepts connections of gateways.
 pub(crate) trait Host: Send + Sync {
     /// True if it accepts connections.
     fn is_up(&self) -> bool;

@@ -23,13 +23,13 @@ pub(crate) fn seed(seed: u64) {
 
 /// The provider with seeded random bytes.
 #[derive(Debug)]
-pub(crate) struct Seeded;
+pub(crate) struct SeedProvider;
 
 fn real() -> &'static dyn AgreementProvider {
     default_agreement_provider()
 }
 
-impl Provider for Seeded {
+impl Provider for SeedProvider {
     fn name(&self) -> String {
         real().name()
     }
@@ -64,7 +64,7 @@ impl Provider for Seeded {
     }
 }
 
-impl AgreementProvider for Seeded {
+impl AgreementProvider for SeedProvider {
     fn aes128_gcm(&self, key: &[u8; 16]) -> Result<Box<dyn AeadKey>, Error> {
         real().aes128_gcm(key)
     }

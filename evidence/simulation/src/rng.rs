@@ -10,7 +10,7 @@ impl Rng {
         Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5ea1_3a70)
     }
 
-    /// Returns 64 random bits.
+    /// Returns the next 64 bits of the sequence.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -34,7 +34,7 @@ impl Rng {
         self.bits() % 1000 < per_mille
     }
 
-    /// Fills a buffer.
+    /// Fills a buffer with the next bytes of the sequence.
     pub(crate) fn fill(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {
             let bytes = self.bits().to_le_bytes();

@@ -14,7 +14,7 @@ use crate::attacker::Attacker;
 use crate::client::Client;
 use crate::gateway::{Backing, Gateway};
 use crate::net::Network;
-use crate::provider::{self, Seeded};
+use crate::provider::{self, SeedProvider};
 use crate::redis::{self, Redis, Restart};
 use crate::world::{Counts, Defect, World};
 
@@ -25,11 +25,11 @@ pub struct Outcome {
     pub seed: u64,
     /// A hash over all events, commands of stores included, with their times.
     pub hash: u64,
-    /// What happened, in order.
+    /// Events in their order, each with its time.
     pub events: Vec<String>,
     /// Invariants that did not hold.
     pub violations: Vec<String>,
-    /// Figures.
+    /// Figures of the run, which can be summed.
     pub counts: Counts,
 }
 
@@ -68,22 +68,22 @@ fn ring() -> Arc<KeyRing> {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let make = || {
         let folder = tempfile::tempdir().unwrap_or_else(|err| panic!("no temporary folder: {err}"));
-        let made = KeyRing::generate(&Seeded, &folder.path().join("kek"));
+        let made = KeyRing::generate(&SeedProvider, &folder.path().join("kek"));
         made.unwrap_or_else(|err| panic!("no key-encryption key: {err}"));
         folder
     };
     let path: &Path = FOLDER.get_or_init(make).path();
-    Arc::new(KeyRing::load(&Seeded, &path.join("kek")).unwrap_or_else(|err| panic!("no key ring: {err}")))
+    Arc::new(KeyRing::load(&SeedProvider, &path.join("kek")).unwrap_or_else(|err| panic!("no key ring: {err}")))
 }
 
 fn identity(now_ms: u64) -> (Arc<Identity>, KeySet) {
-    let made = Identity::in_memory(&Seeded, default_identity_library(), now_ms - 1000);
+    let made = Identity::in_memory(&SeedProvider, default_identity_library(), now_ms - 1000);
     let identity = made.unwrap_or_else(|err| panic!("no identity: {err}"));
-    let set = KeySet::parse(&Seeded, &identity.key_set(now_ms)).unwrap_or_else(|err| panic!("no key set: {err}"));
+    let set = KeySet::parse(&SeedProvider, &identity.key_set(now_ms)).unwrap_or_else(|err| panic!("no key set: {err}"));
     (Arc::new(identity), set)
 }
 
-/// A kind of fault.
+/// A kind of fault that a run may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Cut,
@@ -249,7 +249,8 @@ impl Run {
     }
 
     fn step(&self) -> i64 {
-        let ms = self.range(200, 30_000) as i64;
+        let (small, large) = (self.range(200, 3000) as i64, self.range(15_000, 40_000) as i64);
+        let ms = if self.world.rng.lock().chance(500) { small } else { large };
         if self.world.rng.lock().chance(500) { ms } else { -ms }
     }
 

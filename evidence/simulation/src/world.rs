@@ -1,4 +1,4 @@
-//! What all parts of a run share: time, randomness, and the history with its invariants.
+//! State shared by all parts of a run: time, randomness, and the history with its invariants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) struct Attempt {
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct Agreement {
     root: SessionId,
     since: Instant,
     /// Unix milliseconds by the clock of the gateway that agreed it.
@@ -62,7 +62,7 @@ struct Known {
 }
 
 #[derive(Debug, Default)]
-struct Served {
+struct Tally {
     attempts: BTreeMap<String, u64>,
     /// Number of times that an unsafe call was served.
     calls: BTreeMap<(usize, u64), u64>,
@@ -73,11 +73,9 @@ struct Served {
 pub enum Defect {
     /// The end of a chain of renewals is not stored.
     ChainStays,
-    /// A server says that its replicas have confirmed it, and they have not.
-    Unconfirmed,
     /// The script reserves a nonce that is reserved.
     NoncesForgotten,
-    /// The script does not look at the floor of its epoch.
+    /// An epoch that takes the place of a lost one has no floor.
     NoFloor,
     /// The script does not look at the steps of its clock.
     NoClock,
@@ -95,9 +93,8 @@ pub enum Defect {
 
 impl Defect {
     /// All of them, each with its name.
-    pub const ALL: [(&'static str, Defect); 10] = [
+    pub const ALL: [(&'static str, Defect); 9] = [
         ("chain-stays", Defect::ChainStays),
-        ("unconfirmed", Defect::Unconfirmed),
         ("nonces-forgotten", Defect::NoncesForgotten),
         ("no-floor", Defect::NoFloor),
         ("no-clock", Defect::NoClock),
@@ -109,20 +106,20 @@ impl Defect {
     ];
 }
 
-/// Figures of a run.
+/// Figures of one run of a seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Sessions that clients agreed, renewals included.
     pub sessions: u64,
     /// Requests that a service got.
     pub served: u64,
-    /// Answers that clients opened.
+    /// Answers that clients opened as theirs.
     pub answered: u64,
     /// Requests that an attacker sent again.
     pub replays: u64,
     /// Replays and duplicates that a gateway named as such.
     pub rejected: u64,
-    /// Acknowledged revocations.
+    /// Revocations whose request was acknowledged.
     pub revocations: u64,
     /// Faults of stores, networks and clocks.
     pub faults: u64,
@@ -134,10 +131,10 @@ struct History {
     hash: u64,
     violations: Vec<String>,
     attempts: BTreeMap<String, Attempt>,
-    sessions: BTreeMap<SessionId, Known>,
+    sessions: BTreeMap<SessionId, Agreement>,
     /// Chains by their first session, with the time of the acknowledgement.
     revoked: BTreeMap<SessionId, Instant>,
-    served: Served,
+    served: Tally,
     losses: Vec<Instant>,
     disturbed: BTreeMap<usize, Instant>,
     stepped: BTreeMap<usize, Instant>,
@@ -185,7 +182,7 @@ impl World {
         }
     }
 
-    /// Records an event.
+    /// Records an event with its simulated time.
     pub(crate) fn event(&self, text: &str) {
         self.note(text);
         let line = format!("{:>8.3} {text}", self.start.elapsed().as_secs_f64());
@@ -223,7 +220,7 @@ impl World {
         }
         let mut history = self.history.lock();
         history.counts.sessions += 1;
-        history.sessions.insert(id, Known { root, since: Instant::now(), expires_ms });
+        history.sessions.insert(id, Agreement { root, since: Instant::now(), expires_ms });
     }
 
     /// A request is about to be sent.
@@ -231,7 +228,7 @@ impl World {
         self.history.lock().attempts.insert(attempt.text.clone(), attempt);
     }
 
-    /// A revocation was acknowledged.
+    /// Notes an acknowledged revocation of a session and its chain.
     pub(crate) fn revoked(&self, id: &SessionId) {
         let mut history = self.history.lock();
         history.counts.revocations += 1;

@@ -17,12 +17,11 @@ const TIME: u64 = 12;
 /// Seeds that a planted defect may need.
 const DEFECT_SEEDS: u64 = 2000;
 /// The program's names of the planted defects, and what they are.
-const DEFECTS: [(&str, &str); 10] = [
+const DEFECTS: [(&str, &str); 9] = [
     ("nonces-forgotten", "The script of Redis reserves a nonce that is reserved."),
-    ("no-floor", "The script does not reject stamps below the floor of its epoch."),
+    ("no-floor", "An epoch that takes the place of a lost one has no floor."),
     ("no-clock", "The script does not look at the steps of its server's clock."),
     ("short-memory", "The script keeps a nonce for a second."),
-    ("unconfirmed", "A master of Redis claims confirmations that its replicas have not given."),
     ("mute", "Redis delivers no message of a revocation."),
     ("chain-stays", "The store does not store the end of a chain of renewals."),
     ("early-answer", "A session is acknowledged before it is stored."),

@@ -29,7 +29,7 @@ pub(super) enum Write {
     Publish(Vec<u8>, Vec<u8>),
 }
 
-/// What a command may use.
+/// State and environment of one command.
 pub(super) struct Context<'a> {
     pub(super) keys: &'a mut Keys,
     pub(super) now_ms: u64,

@@ -6,20 +6,21 @@
 //! learns of its successor. Clocks of servers differ and step.
 
 mod db;
+mod faults;
 mod resp;
 mod script;
+mod serve;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::net::{Host, Network, Serving};
-use crate::world::{Defect, World};
+use crate::net::Network;
+use crate::world::World;
 use db::{Context, Keys, Write, text};
 use resp::Reply;
 use script::Interpreter;
@@ -32,7 +33,7 @@ pub(crate) const MASTER: &str = "main";
 /// The way in which a server restarts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Restart {
-    /// Without any data.
+    /// The server has lost all data.
     Empty,
     /// With the data of a snapshot, a number of seconds old.
     Snapshot(usize),
@@ -213,11 +214,7 @@ impl Redis {
                 _ => false,
             };
             let is_master = state.nodes.get(index).is_some_and(|node| node.role == Role::Master && !node.is_isolated);
-            match self.world.defect {
-                Some(Defect::Unconfirmed) => needed,
-                _ if is_master => state.nodes.iter().filter(has).count(),
-                _ => 0,
-            }
+            if is_master { state.nodes.iter().filter(has).count() } else { 0 }
         };
         loop {
             let changed = self.changed.notified();
@@ -291,232 +288,6 @@ impl Redis {
                 node.snapshots.insert(0, node.keys.clone());
                 node.snapshots.truncate(SNAPSHOTS_MAX);
             }
-        }
-    }
-
-    /// Restarts a server; its connections break.
-    pub(crate) fn restart(&self, index: usize, how: Restart) {
-        self.event(&format!("server {index} restarts: {how:?}"));
-        self.world.store_lost();
-        let mut state = self.state.lock();
-        state.ids += 1;
-        let id = format!("{:040x}", state.ids);
-        if let Some(node) = state.nodes.get_mut(index) {
-            node.keys = match how {
-                Restart::Empty => Keys::new(),
-                Restart::Snapshot(age) => node.snapshots.get(age).cloned().unwrap_or_default(),
-            };
-            (node.scripts, node.replication_id) = (BTreeMap::new(), id);
-            node.log.clear();
-            node.listeners.clear();
-            if let Role::Replica(of, _) = node.role {
-                node.role = Role::Replica(of, None);
-            }
-        }
-        for node in &mut state.nodes {
-            if matches!(node.role, Role::Replica(of, _) if of == index) {
-                node.role = Role::Replica(index, None);
-            }
-        }
-        drop(state);
-        self.network.reset(None, &host(index));
-        self.changed.notify_waiters();
-    }
-
-    /// Removes all keys of a server (FLUSHALL). Its scripts stay.
-    pub(crate) fn flush(&self, index: usize) {
-        self.event(&format!("server {index} is flushed"));
-        self.world.store_lost();
-        let mut state = self.state.lock();
-        for node in &mut state.nodes {
-            if matches!(node.role, Role::Replica(of, _) if of == index) {
-                node.role = Role::Replica(index, None);
-            }
-        }
-        if let Some(node) = state.nodes.get_mut(index) {
-            node.keys.clear();
-        }
-        drop(state);
-        self.changed.notify_waiters();
-    }
-
-    /// Sets a server's clock forward or back.
-    pub(crate) fn step_clock(&self, index: usize, ms: i64) {
-        self.event(&format!("the clock of server {index} steps by {ms} ms"));
-        if let Some(node) = self.state.lock().nodes.get_mut(index) {
-            node.skew_ms += ms;
-        }
-    }
-
-    /// Stops a server, or starts it again with its data.
-    pub(crate) fn set_up(&self, index: usize, is_up: bool) {
-        self.event(&format!("server {index} {}", if is_up { "is up" } else { "is down" }));
-        if let Some(node) = self.state.lock().nodes.get_mut(index) {
-            node.is_up = is_up;
-            node.listeners.clear();
-        }
-        self.network.reset(None, &host(index));
-        self.changed.notify_waiters();
-    }
-
-    /// Cuts a server off from the others, or joins it again.
-    pub(crate) fn isolate(&self, index: usize, is_isolated: bool) {
-        self.event(&format!("server {index} is {} the others", if is_isolated { "cut off from" } else { "with" }));
-        if let Some(node) = self.state.lock().nodes.get_mut(index) {
-            node.is_isolated = is_isolated;
-        }
-        self.changed.notify_waiters();
-    }
-
-    /// Has the Sentinels promote a replica that they reach. The others learn of it one after the other.
-    pub(crate) async fn fail_over(self: Arc<Self>) {
-        let old = self.master();
-        let chosen = {
-            let mut state = self.state.lock();
-            let fit = |(_, node): &(usize, &Node)| {
-                node.is_up && !node.is_isolated && matches!(node.role, Role::Replica(of, Some(_)) if of == old)
-            };
-            // The one that has most, as Sentinel chooses.
-            let rank = |node: &Node| if let Role::Replica(_, applied) = node.role { applied } else { None };
-            let chosen = state.nodes.iter().enumerate().filter(fit).max_by_key(|(_, node)| rank(node));
-            let Some((chosen, _)) = chosen else { return };
-            state.ids += 1;
-            let id = format!("{:040x}", state.ids);
-            let Some(node) = state.nodes.get_mut(chosen) else { return };
-            (node.role, node.replication_id) = (Role::Master, id);
-            node.log.clear();
-            chosen
-        };
-        self.event(&format!("server {chosen} is promoted, {old} was master"));
-        self.world.store_lost();
-        self.changed.notify_waiters();
-        let (sentinels, nodes, term) = {
-            let state = self.state.lock();
-            (state.views.len(), state.nodes.len(), state.views.iter().map(|view| view.term).max().unwrap_or(0) + 1)
-        };
-        for number in 0..sentinels {
-            let wait = self.world.rng.lock().range(0, 300);
-            sleep(Duration::from_millis(wait)).await;
-            if let Some(view) = self.state.lock().views.get_mut(number) {
-                *view = View { master: chosen, term };
-            }
-        }
-        self.event(&format!("all Sentinels name server {chosen}"));
-        for index in (0..nodes).filter(|index| *index != chosen) {
-            tokio::spawn(self.clone().follow(index, chosen));
-        }
-    }
-
-    /// Makes a server a replica of the new master, as soon as the Sentinels reach it.
-    async fn follow(self: Arc<Self>, index: usize, master: usize) {
-        loop {
-            let wait = self.world.rng.lock().range(20, 800);
-            sleep(Duration::from_millis(wait)).await;
-            if self.master() != master {
-                return;
-            }
-            let mut state = self.state.lock();
-            let Some(node) = state.nodes.get_mut(index) else { return };
-            if node.is_up && !node.is_isolated {
-                node.role = Role::Replica(master, None);
-                node.listeners.clear();
-                drop(state);
-                self.event(&format!("server {index} follows {master}"));
-                // Sentinel closes the clients' connections of a server that it makes a replica.
-                self.network.reset(None, &host(index));
-                self.changed.notify_waiters();
-                return;
-            }
-        }
-    }
-
-    async fn serve_client(self: Arc<Self>, index: usize, mut stream: DuplexStream) {
-        let (mut input, mut buffer, mut written) = (Vec::new(), vec![0; 16 * 1024], 0);
-        let (listening, mut heard) = mpsc::unbounded_channel::<Vec<u8>>();
-        loop {
-            let len = tokio::select! {
-                biased;
-                Some(message) = heard.recv() => {
-                    if stream.write_all(&message).await.is_err() { return }
-                    continue;
-                }
-                read = stream.read(&mut buffer) => read.unwrap_or(0),
-            };
-            if len == 0 {
-                return;
-            }
-            input.extend_from_slice(buffer.get(..len).unwrap_or_default());
-            while let Some(arguments) = resp::take(&mut input) {
-                let name = arguments.first().map(|name| text(name).to_ascii_uppercase()).unwrap_or_default();
-                let reply = match (name.as_str(), arguments.get(1..).unwrap_or_default()) {
-                    ("WAIT", [needed, ms]) => {
-                        let number = |bytes: &[u8]| text(bytes).parse::<u64>().unwrap_or(0);
-                        let needed = usize::try_from(number(needed)).unwrap_or(usize::MAX);
-                        self.wait(index, written, needed, number(ms)).await
-                    }
-                    ("SUBSCRIBE", [channel]) => {
-                        if let Some(node) = self.state.lock().nodes.get_mut(index) {
-                            node.listeners.push((channel.clone(), listening.clone()));
-                        }
-                        Reply::Array(vec![Reply::text("subscribe"), Reply::text(channel.clone()), Reply::Int(1)])
-                    }
-                    _ => {
-                        let (reply, len) = self.run(index, &arguments);
-                        written = len;
-                        reply
-                    }
-                };
-                let mut out = Vec::new();
-                reply.encode(&mut out);
-                if stream.write_all(&out).await.is_err() {
-                    return;
-                }
-            }
-        }
-    }
-
-    async fn serve_sentinel(self: Arc<Self>, number: usize, mut stream: DuplexStream) {
-        let (mut input, mut buffer) = (Vec::new(), vec![0; 4096]);
-        while let Ok(len @ 1..) = stream.read(&mut buffer).await {
-            input.extend_from_slice(buffer.get(..len).unwrap_or_default());
-            while let Some(arguments) = resp::take(&mut input) {
-                let name = arguments.first().map(|name| text(name).to_ascii_uppercase()).unwrap_or_default();
-                let reply = if name == "SENTINEL" { self.name_master(number) } else { Reply::Simple("PONG") };
-                let mut out = Vec::new();
-                reply.encode(&mut out);
-                if stream.write_all(&out).await.is_err() {
-                    return;
-                }
-            }
-        }
-    }
-
-    fn name_master(&self, number: usize) -> Reply {
-        let state = self.state.lock();
-        let Some(view) = state.views.get(number) else { return Reply::Bulk(None) };
-        let fields = [
-            ("name", MASTER.to_owned()),
-            ("ip", host(view.master)),
-            ("port", "6379".to_owned()),
-            ("config-epoch", view.term.to_string()),
-            ("num-slaves", (state.nodes.len() - 1).to_string()),
-        ];
-        Reply::Array(fields.into_iter().flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]).collect())
-    }
-}
-
-impl Host for Door {
-    fn is_up(&self) -> bool {
-        match self.1 {
-            Kind::Server(index) => self.0.state.lock().nodes.get(index).is_some_and(|node| node.is_up),
-            Kind::Sentinel(_) => true,
-        }
-    }
-
-    fn serve(&self, stream: DuplexStream) -> Serving {
-        match self.1 {
-            Kind::Server(index) => Box::pin(self.0.clone().serve_client(index, stream)),
-            Kind::Sentinel(number) => Box::pin(self.0.clone().serve_sentinel(number, stream)),
         }
     }
 }

@@ -85,7 +85,10 @@ impl Interpreter {
 fn planted(defect: Option<Defect>, text: &str) -> String {
     let changes: &[(&str, &str)] = match defect {
         Some(Defect::NoncesForgotten) => &[("ARGV[1], 'NX', 'PX'", "ARGV[1], 'PX'")],
-        Some(Defect::NoFloor) => &[("if stamp <= floor then", "if false then")],
+        Some(Defect::NoFloor) => &[
+            ("local floor = math.max(now + ahead,", "local floor = 0 --"),
+            ("if hw > 0 then floor =", "if hw > 0 then local _ ="),
+        ],
         Some(Defect::NoClock) => &[
             ("if now < hw - 5000 then", "if false then"),
             ("if redis.call('EXISTS', KEYS[2]) == 0 and", "if false and"),
