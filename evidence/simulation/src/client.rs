@@ -112,7 +112,7 @@ impl Client {
         let (stamp_ms, sent) = (held.stamp_ms(), Instant::now());
         let (mut request, pending) = seal(&held.session, method, &target, text.as_bytes(), stamp_ms);
         let mut patience = Duration::from_millis(3500);
-        if self.chance(60) {
+        if self.chance(100) {
             // A body that dribbles, across revocations and the end of its stamp.
             request.pauses = (0..self.range(1, 2)).map(|_| Duration::from_millis(self.range(300, 5000))).collect();
             patience += Duration::from_secs(11);

@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use sealway_exchange::body::{Body, Incoming, full};
 use sealway_exchange::timing::ServerTiming;
-use sealway_exchange::{Cause, Failure, Rules, Sessions, serve};
+use sealway_exchange::{Rules, Sessions, serve};
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::exchange::{BodyBounds, BodyFault, Refusal};
 use sealway_proto::session::native::Suite;
@@ -229,6 +229,7 @@ impl Gateway {
             one_shot: None,
         };
         let service = |request: Request<Body>| self.serve(request);
+        // A service or an answer that fails ends the connection.
         let served = if self.world.defect == Some(Defect::HeldBody) {
             let now_ms = self.clock.now_ms();
             let once = LooksOnce { authority: authority.clone(), now_ms, found: Mutex::new(None) };
@@ -236,10 +237,7 @@ impl Gateway {
         } else {
             serve(authority, rules, parts, body, timing, service).await
         };
-        match served {
-            Ok(response) => Some(response),
-            Err(Failure { cause: Cause::Service(()) | Cause::Unsealable { .. }, .. }) => None,
-        }
+        served.ok()
     }
 
     /// The service behind the gateway: it works for a while.
