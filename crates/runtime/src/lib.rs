@@ -8,6 +8,7 @@
 pub mod certs;
 pub mod clock;
 pub mod config;
+pub mod dial;
 #[cfg(feature = "http")]
 pub mod http;
 /// HTTP/2 alone, for a build without listeners and TLS.

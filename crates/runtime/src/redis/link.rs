@@ -111,9 +111,7 @@ impl Link {
     }
 
     async fn connect_single(config: &Settings, node: &Node, master: Option<Arc<Master>>) -> Result<Self, Trouble> {
-        let client = config.client(node).map_err(|err| Trouble::Setting(err.0))?;
-        let link = client.get_multiplexed_async_connection_with_config(&config.connection()).await?;
-        Ok(Link::Single(link, master))
+        Ok(Link::Single(config.connect(node).await?, master))
     }
 
     /// Opens another connection to the same server, or to the same cluster.
@@ -204,11 +202,8 @@ pub async fn listen(config: &Settings, turn: usize) -> Result<(PubSub, Node), Tr
         Some(node) if config.cluster => node.clone(),
         _ => locate(config).await?.0,
     };
-    let client = config.client(&node).map_err(|err| Trouble::Setting(err.0))?;
-    match tokio::time::timeout(config.connect_timeout, client.get_async_pubsub()).await {
-        Ok(pubsub) => Ok((pubsub?, node)),
-        Err(_) => Err(Trouble::Slow),
-    }
+    let listening = tokio::time::timeout(config.connect_timeout, config.connect_listening(&node)).await;
+    Ok((listening.unwrap_or(Err(Trouble::Slow))?, node))
 }
 
 /// Returns a field of INFO.

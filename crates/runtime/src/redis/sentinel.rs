@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 
 use super::link::Trouble;
-use super::settings::{Invalid, Node, Settings};
+use super::settings::{Node, Settings};
 
 /// A master, as its Sentinels describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,10 +93,8 @@ async fn ask(
 
 /// Connects without the user and the password, and with them if the Sentinel demands it.
 async fn connect(config: &Settings, node: &Node) -> Result<MultiplexedConnection, Trouble> {
-    let setting = |err: Invalid| Trouble::Setting(err.0);
     let open = async |with_user| -> Result<MultiplexedConnection, Trouble> {
-        let client = config.sentinel_client(node, with_user).map_err(setting)?;
-        let mut link = client.get_multiplexed_async_connection_with_config(&config.connection()).await?;
+        let mut link = config.connect_sentinel(node, with_user).await?;
         redis::cmd("PING").query_async::<()>(&mut link).await?;
         Ok(link)
     };

@@ -4,10 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
     RedisConnectionInfo, TlsCertificates,
 };
+
+use super::link::Trouble;
+use crate::dial::{ByteStream, Dialer};
 
 /// Commands that a connection queues at most.
 const QUEUE_MAX: usize = 1024;
@@ -59,6 +63,8 @@ pub struct Settings {
     pub deadline: Duration,
     /// Maximum time to open a connection.
     pub connect_timeout: Duration,
+    /// Opens the streams to single servers and Sentinels; the system's network if `None`. A simulation sets it.
+    pub dialer: Option<Dialer>,
 }
 
 impl Default for Settings {
@@ -73,6 +79,7 @@ impl Default for Settings {
             tls: None,
             deadline: Duration::from_millis(500),
             connect_timeout: Duration::from_secs(2),
+            dialer: None,
         }
     }
 }
@@ -242,13 +249,8 @@ impl Settings {
     }
 
     /// Creates a client of one server.
-    pub(super) fn client(&self, node: &Node) -> Result<Client, Invalid> {
+    fn client(&self, node: &Node) -> Result<Client, Invalid> {
         self.client_of(self.info(node)?)
-    }
-
-    /// Creates a client of a Sentinel, which has no databases, with this user or none.
-    pub(super) fn sentinel_client(&self, node: &Node, with_user: bool) -> Result<Client, Invalid> {
-        self.client_of(self.info_as(node, if with_user { self.user() } else { anonymous() })?)
     }
 
     fn client_of(&self, info: ConnectionInfo) -> Result<Client, Invalid> {
@@ -259,7 +261,60 @@ impl Settings {
         client.map_err(|err| Invalid(format!("{}: {err}", self.name())))
     }
 
-    pub(super) fn connection(&self) -> AsyncConnectionConfig {
+    /// Opens a connection to a server, as the user.
+    pub(super) async fn connect(&self, node: &Node) -> Result<MultiplexedConnection, Trouble> {
+        if let Some(stream) = self.dial(node).await? {
+            return self.connect_over(stream, &self.user().set_db(self.database)).await;
+        }
+        let client = self.client(node).map_err(|err| Trouble::Setting(err.0))?;
+        Ok(client.get_multiplexed_async_connection_with_config(&self.connection()).await?)
+    }
+
+    /// Opens a connection to a Sentinel, which has no databases, with this user or none.
+    pub(super) async fn connect_sentinel(
+        &self,
+        node: &Node,
+        with_user: bool,
+    ) -> Result<MultiplexedConnection, Trouble> {
+        let user = if with_user { self.user() } else { anonymous() };
+        if let Some(stream) = self.dial(node).await? {
+            return self.connect_over(stream, &user).await;
+        }
+        let client = self.info_as(node, user).and_then(|info| self.client_of(info));
+        let client = client.map_err(|err| Trouble::Setting(err.0))?;
+        Ok(client.get_multiplexed_async_connection_with_config(&self.connection()).await?)
+    }
+
+    /// Opens a connection to a server that listens to channels.
+    pub(super) async fn connect_listening(&self, node: &Node) -> Result<PubSub, Trouble> {
+        if let Some(stream) = self.dial(node).await? {
+            return Ok(PubSub::new(&self.user().set_db(self.database), stream).await?);
+        }
+        let client = self.client(node).map_err(|err| Trouble::Setting(err.0))?;
+        Ok(client.get_async_pubsub().await?)
+    }
+
+    /// Opens a stream by the dialer; `None` without one.
+    async fn dial(&self, node: &Node) -> Result<Option<Box<dyn ByteStream>>, Trouble> {
+        let (Some(dialer), Node::Tcp(host, port)) = (&self.dialer, node) else { return Ok(None) };
+        let dialled = tokio::time::timeout(self.connect_timeout, dialer.0.dial(host, *port)).await;
+        dialled.map_err(|_| Trouble::Slow)?.map(Some).map_err(|err| Trouble::Away(err.to_string()))
+    }
+
+    async fn connect_over(
+        &self,
+        stream: Box<dyn ByteStream>,
+        user: &RedisConnectionInfo,
+    ) -> Result<MultiplexedConnection, Trouble> {
+        let opening = MultiplexedConnection::new_with_config(user, stream, self.connection());
+        let opened = tokio::time::timeout(self.connect_timeout, opening).await;
+        let (link, driver) = opened.map_err(|_| Trouble::Slow)??;
+        // It ends when the last clone of the connection is dropped.
+        drop(tokio::spawn(driver));
+        Ok(link)
+    }
+
+    fn connection(&self) -> AsyncConnectionConfig {
         AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
             .set_response_timeout(Some(self.deadline))

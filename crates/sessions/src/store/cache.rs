@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use metrics::{Counter, counter};
@@ -11,6 +11,7 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use sealway_proto::session::Session;
 use sealway_proto::wire::SessionId;
+use tokio::time::Instant;
 
 /// Bounds of the session cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

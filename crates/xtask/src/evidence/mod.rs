@@ -9,6 +9,7 @@ mod mutation_sdks;
 mod page;
 mod proofs;
 mod record;
+mod simulation;
 mod supply_chain;
 
 use std::time::Instant;
@@ -54,6 +55,12 @@ const KINDS: &[Kind] = &[
         title: "Constant time",
         claim: "No branch or index of the protocols' code depends on a secret, except those that are declared.",
         run: constant_time::run,
+    },
+    Kind {
+        name: "simulation",
+        title: "Deterministic simulation",
+        claim: "Lost, delayed and reordered messages, crashes and fail-overs never lead to a replay, a lost session or a wrong plaintext.",
+        run: simulation::run,
     },
     Kind {
         name: "fuzzing",

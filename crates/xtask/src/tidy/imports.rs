@@ -38,6 +38,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-fuzz", PRODUCT),
     ("sealway-evidence-constant-time", PRODUCT),
     ("sealway-evidence-proofs", PRODUCT),
+    ("sealway-evidence-simulation", PRODUCT),
 ];
 
 /// Crates that users get; all others are for development only and never a normal dependency of these.

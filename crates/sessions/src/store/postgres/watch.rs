@@ -235,6 +235,7 @@ impl Watch {
     async fn stay(&self, session: &Session) -> Fault {
         loop {
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(EVERY) => {}
                 () = self.link.doubt.notified() => {}
             }

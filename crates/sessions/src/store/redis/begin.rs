@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use sealway_proto::session::ClaimKey;
 use sealway_proto::store::script::reserve;
 use sealway_runtime::redis::{Link, Trouble};
+use tokio::time::Instant;
 
 use super::confirm::VALID_MS;
 use super::epoch::{Answer, Epoch, Look, State, canary_key, epoch_key};

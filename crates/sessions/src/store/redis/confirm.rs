@@ -9,12 +9,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use redis::Value;
 use sealway_runtime::redis::{Link, Trouble, field};
+use tokio::time::Instant;
 
 use super::epoch::epoch_key;
 use super::{Inner, Live};

@@ -15,7 +15,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
@@ -27,6 +27,7 @@ use sealway_runtime::clock::Clock;
 use sealway_runtime::redis::{Link, Trouble};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::nonces::Nonces;

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use futures_util::future::join_all;
 use sealway_runtime::redis::{Link, Sentinels, Trouble, check_server};
+use tokio::time::Instant;
 
 use super::begin::Waits;
 use super::confirm::Confirmations;
@@ -128,12 +129,14 @@ async fn serve(shared: &Arc<Inner>, mut started: Candidate) -> Trouble {
     let live = started.live.clone();
     let guard = async {
         tokio::select! {
+            biased;
             err = follow(shared, &live) => err,
             () = shared.keep_confirmed(&live) => unconfirmed(),
         }
     };
     tokio::pin!(guard);
     tokio::select! {
+        biased;
         err = &mut guard => return err,
         waited = wait_alone(shared, &mut started) => if let Err(err) = waited { return err },
     }
@@ -145,6 +148,7 @@ async fn serve(shared: &Arc<Inner>, mut started: Candidate) -> Trouble {
     }
     shared.live.store(Some(live.clone()));
     let err = tokio::select! {
+        biased;
         err = &mut guard => err,
         err = watch(shared, &mut started) => err,
     };

@@ -1,0 +1,16 @@
+//! Deterministic simulation: gateways of the product over models of its stores, clients of the product, and an attacker's network, in one
+//! thread with simulated time. All that happens follows from one seed. `docs/assurance/simulation.md`.
+#![warn(missing_docs)]
+
+mod attacker;
+mod client;
+mod gateway;
+mod net;
+mod provider;
+mod redis;
+mod rng;
+mod scenario;
+mod world;
+
+pub use scenario::{Outcome, run, run_with};
+pub use world::{Counts, Defect};
