@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
@@ -16,6 +16,11 @@ const DEFECTS: &str = "evidence/proofs/defects";
 /// under another profile, so that no other build takes their artefacts for its own.
 const PLANTED_IN: [&str; 5] =
     ["sealway-awslc", "sealway-exchange", "sealway-pkcs11", "sealway-proto", "sealway-runtime"];
+
+/// The seconds after which no further defect is planted in the source; all are planted if it is not set.
+const SECONDS_VARIABLE: &str = "SEALWAY_PROOFS_SECONDS";
+/// Names of patches without `.patch`, separated by commas, that are planted before the others.
+const FIRST_VARIABLE: &str = "SEALWAY_PROOFS_FIRST";
 
 /// The arguments that build and run the harnesses, with the features that the whole workspace has.
 const TEST: [&str; 4] = ["test", "--workspace", "--test", "bounded"];
@@ -71,15 +76,22 @@ pub(super) fn run() -> anyhow::Result<Record> {
     }
     held.sort();
     let wrapped = defects.len();
-    let (planted, total) = planted?;
+    let planted = planted?;
     defects.append(&mut planted_rows);
     defects.sort();
     record.figure("harnesses that hold", held.len());
     record.figure("cases", cases_sum);
     record.figure("defects planted around the code that are found", format!("{wrapped} of {wrapped}"));
-    record.figure("defects planted in the source that are found", format!("{planted} of {total}"));
+    record.figure("defects planted in the source that are found", format!("{0} of {0}", planted.found));
     record.table("Properties", &["harness", "property", "bound", "cases", "seconds"], held);
     record.table("Planted defects", &["harness", "defect", "place", "counter-example"], defects);
+    if !planted.left_out.is_empty() {
+        record.missing(
+            &format!("{} defects in the source: {}", planted.left_out.len(), planted.left_out.join("; ")),
+            &format!("the run planted for {SECONDS_VARIABLE} seconds"),
+            "the defects around the functions, which each harness finds",
+        );
+    }
     gaps(&mut record);
     Ok(record)
 }
@@ -104,18 +116,49 @@ fn gaps(record: &mut Record) {
     );
 }
 
-/// Plants each defect of the folder alone, and runs its harness. Returns the number of found ones and of all.
-fn plant(rows: &mut Vec<Vec<String>>) -> anyhow::Result<(usize, usize)> {
-    let mut patches: Vec<PathBuf> = std::fs::read_dir(shell::root().join(DEFECTS))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<_>>()?;
-    patches.sort();
+/// The result of planting defects in the source.
+#[derive(Debug, Default)]
+struct Planted {
+    found: usize,
+    /// Defects that the time of the run was too short for.
+    left_out: Vec<String>,
+}
+
+/// Returns the patches of the folder by name, those of [`FIRST_VARIABLE`] before the others.
+fn patches(first: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = shell::root().join(DEFECTS);
+    let mut others: Vec<PathBuf> =
+        std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    others.sort();
+    let mut patches = Vec::new();
+    for name in first.split(',').filter(|name| !name.is_empty()) {
+        let path = folder.join(format!("{name}.patch"));
+        let at = others.iter().position(|other| *other == path);
+        patches.push(others.remove(at.with_context(|| format!("{FIRST_VARIABLE}: there is no defect {name}"))?));
+    }
+    patches.append(&mut others);
+    Ok(patches)
+}
+
+/// Plants each defect of the folder alone, and runs its harness.
+fn plant(rows: &mut Vec<Vec<String>>) -> anyhow::Result<Planted> {
+    let patches = patches(&std::env::var(FIRST_VARIABLE).unwrap_or_default())?;
+    let bound = match std::env::var(SECONDS_VARIABLE) {
+        Ok(seconds) => Duration::from_secs(seconds.parse().with_context(|| SECONDS_VARIABLE.to_owned())?),
+        Err(_) => Duration::MAX,
+    };
+    let begin = Instant::now();
+    let mut planted = Planted::default();
     let copy = shell::target_dir().join("evidence-proofs");
     copy_tree(&copy)?;
     let mut missed = Vec::new();
     for patch in &patches {
         let text = std::fs::read_to_string(patch)?;
         let defect = parse_defect(&text).with_context(|| format!("{} has no head", patch.display()))?;
+        if begin.elapsed() > bound {
+            planted.left_out.push(defect.what);
+            continue;
+        }
         let start = Instant::now();
         apply(&copy, patch, &[])?;
         let outcome = output(&mut planted(&copy, &defect.test));
@@ -129,12 +172,16 @@ fn plant(rows: &mut Vec<Vec<String>>) -> anyhow::Result<(usize, usize)> {
         println!("{}: {} ({seconds} s)", defect.what, found.as_deref().unwrap_or("NOT FOUND"));
         ensure!(found.is_some() || outcome.has_run, "{}: the test did not run:\n{}", defect.what, outcome.text);
         match found {
-            Some(found) => rows.push(vec![defect.harness, defect.what, defect.file, found]),
+            Some(found) => {
+                planted.found += 1;
+                rows.push(vec![defect.harness, defect.what, defect.file, found]);
+            }
             None => missed.push(defect.what),
         }
     }
     ensure!(missed.is_empty(), "not found: {}", missed.join("; "));
-    Ok((patches.len(), patches.len()))
+    ensure!(planted.found > 0, "no defect was planted");
+    Ok(planted)
 }
 
 /// Parses the head of a patch: `Harness:`, `Test:` and `Defect:`, a line each, and the name of the changed file.
@@ -237,6 +284,16 @@ mod tests {
         let found = parse("proof\tfails\ta\tinput x");
         assert_eq!(found, Some(Line::Fails { harness: "a".into(), counterexample: "input x".into() }));
         assert_eq!(parse("test a ... ok"), None);
+    }
+
+    #[test]
+    fn named_defects_are_planted_before_the_others() {
+        let all = patches("").unwrap();
+        let chosen = patches("route-case,floor-ahead").unwrap();
+        let names: Vec<_> = chosen.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
+        assert_eq!(names[..3], ["route-case", "floor-ahead", "base64-stray-bits"]);
+        assert_eq!(chosen.len(), all.len());
+        assert!(patches("route-caze").unwrap_err().to_string().contains("there is no defect route-caze"));
     }
 
     #[test]
