@@ -161,7 +161,7 @@ fn plant(rows: &mut Vec<Vec<String>>) -> anyhow::Result<Planted> {
         }
         let start = Instant::now();
         apply(&copy, patch, &[])?;
-        let outcome = output(&mut planted(&copy, &defect.test));
+        let outcome = output(&mut planted_test(&copy, &defect.test));
         apply(&copy, patch, &["--reverse"])?;
         let outcome = outcome?;
         let found = outcome.text.lines().filter_map(parse).find_map(|line| match line {
@@ -219,7 +219,7 @@ fn test(root: &Path, form: &str, name: &str) -> Command {
 }
 
 /// The test of a harness over a copy of the sources.
-fn planted(copy: &Path, name: &str) -> Command {
+fn planted_test(copy: &Path, name: &str) -> Command {
     let mut command = shell::cargo(&TEST);
     for name in PLANTED_IN {
         // Any value that no other build has gives artefacts of their own.
