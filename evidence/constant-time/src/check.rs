@@ -89,6 +89,9 @@ pub(crate) fn run(is_short: bool) -> anyhow::Result<ExitCode> {
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Runs of valgrind so far, of which each has a log of its own.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+
 /// Runs the groups, one on each core at a time, and returns the results in their order.
 fn run_all(groups: &[Group]) -> Vec<anyhow::Result<Run>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
@@ -96,7 +99,7 @@ fn run_all(groups: &[Group]) -> Vec<anyhow::Result<Run>> {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(group) = groups.get(number) else { return };
-            let run = valgrind(number, &group.names);
+            let run = valgrind(&group.names);
             done.lock().unwrap_or_else(PoisonError::into_inner).insert(number, run);
         }
     };
@@ -108,7 +111,8 @@ fn run_all(groups: &[Group]) -> Vec<anyhow::Result<Run>> {
     done.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-fn valgrind(number: usize, names: &[String]) -> anyhow::Result<Run> {
+fn valgrind(names: &[String]) -> anyhow::Result<Run> {
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let log = std::env::temp_dir().join(format!("sealway-constant-time-{}-{number}.xml", std::process::id()));
     let program = std::env::current_exe()?;
     let mut command = Command::new("valgrind");
