@@ -63,3 +63,11 @@ if wanted constant-time "$@"; then
     command -v valgrind >/dev/null || fail "valgrind is not installed: apt-get install valgrind."
     valgrind --version >/dev/null || fail "valgrind does not run."
 fi
+
+# --- memory ---
+if wanted memory "$@"; then
+    cargo +nightly --version >/dev/null 2>&1 || fail "there is no nightly toolchain, which the sanitizer needs: rustup toolchain install nightly."
+    libasan=$(cc -print-file-name=libasan.so)
+    [[ $libasan == /* ]] || fail "cc has no libasan.so: install gcc with its sanitizers (libgcc-12-dev of Debian has them)."
+    command -v nm >/dev/null || fail "nm is not installed: apt-get install binutils."
+fi

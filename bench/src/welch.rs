@@ -56,14 +56,19 @@ pub(crate) fn take_turns(samples: usize, kinds: &mut [&mut Kind], mut reject: im
 
 /// Computes t of all samples, and of those that are no slower than each of these shares of them.
 pub(crate) fn differences(first: &Kind, kind: &Kind, shares: &[f64]) -> (f64, Vec<f64>) {
-    let mut all: Vec<f64> = first.nanos.iter().chain(&kind.nanos).copied().collect();
+    differences_of(&first.nanos, &kind.nanos, shares)
+}
+
+/// Computes what [`differences`] does, of times in nanoseconds.
+pub(crate) fn differences_of(first: &[f64], other: &[f64], shares: &[f64]) -> (f64, Vec<f64>) {
+    let mut all: Vec<f64> = first.iter().chain(other).copied().collect();
     all.sort_by(f64::total_cmp);
     let cropped = shares.iter().map(|share| {
         let bound = all[(all.len() as f64 * share) as usize];
         let kept = |nanos: &[f64]| nanos.iter().copied().filter(|nanos| *nanos <= bound).collect::<Vec<_>>();
-        welch(&kept(&first.nanos), &kept(&kind.nanos))
+        welch(&kept(first), &kept(other))
     });
-    (welch(&first.nanos, &kind.nanos), cropped.collect())
+    (welch(first, other), cropped.collect())
 }
 
 /// Prints the row of a kind beside the first.

@@ -87,6 +87,7 @@ impl Fixture {
         let mut command = Command::new(program(name).unwrap());
         command.current_dir(self.folder.path()).env("SEALWAY_PKCS11_CONF", self.path("pkcs11.toml"));
         command.env("HOME", self.folder.path());
+        preload(&mut command);
         command
     }
 
@@ -105,8 +106,20 @@ impl Fixture {
     }
 }
 
-/// Returns the path of the module. Cargo builds it beside the tests, as a dependency of theirs.
+/// Lets a program that loads the module load the library of `SEALWAY_PKCS11_PRELOAD` first: the runtime of the sanitizer that an
+/// instrumented module needs.
+pub(crate) fn preload(command: &mut Command) {
+    if let Some(library) = std::env::var_os("SEALWAY_PKCS11_PRELOAD") {
+        command.env("LD_PRELOAD", library);
+    }
+}
+
+/// Returns the path of the module. Cargo builds it beside the tests, as a dependency of theirs; `SEALWAY_PKCS11_MODULE` names another
+/// one.
 pub(crate) fn module() -> PathBuf {
+    if let Some(module) = std::env::var_os("SEALWAY_PKCS11_MODULE") {
+        return module.into();
+    }
     let tests = std::env::current_exe().unwrap();
     let module = tests.parent().unwrap().join("libsealway_pkcs11_module.so");
     assert!(module.is_file(), "{} is missing: cargo builds it with the tests of sealway-cli", module.display());

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use sealway_testkit::daemon::program;
 
-use crate::fixture::{Fixture, done, module, run};
+use crate::fixture::{Fixture, done, module, preload, run};
 
 const CALLER: &str = include_str!("caller.c");
 
@@ -30,6 +30,7 @@ impl Caller {
         );
         let mut command = Command::new(&binary);
         command.arg(module()).env("SEALWAY_PKCS11_CONF", fixture.path("pkcs11.toml"));
+        preload(&mut command);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
         let mut caller = Caller { child, input, output };

@@ -230,6 +230,7 @@ fn of_java(fixture: &Fixture, name: &str) -> Command {
     let home = String::from_utf8(done(Command::new("sh").args(["-c", &script]))).unwrap();
     let mut command = Command::new(PathBuf::from(home).join("bin").join(name));
     command.current_dir(fixture.path("")).env("SEALWAY_PKCS11_CONF", fixture.path("pkcs11.toml"));
+    preload(&mut command);
     command
 }
 

@@ -3,6 +3,7 @@
 //! Not cargo-fuzz, which wants a nightly toolchain: the same instrumentation is in stable's LLVM, and asking for it by
 //! flag works wherever the workspace builds.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -12,8 +13,17 @@ use crate::shell;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// The flags of cargo-fuzz, without the address sanitizer (nightly only; the fuzzed code has no `unsafe`), plus the checks that
-/// release leaves out.
+/// How targets are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As a release, with the coverage of all crates.
+    Whole,
+    /// As for tests, with the coverage of this repository's crates: libraries are those that the tests have built. Minutes in place
+    /// of an hour, and slower targets.
+    Own,
+}
+
+/// The flags of cargo-fuzz, without the address sanitizer (nightly only; the fuzzed code has no `unsafe`).
 const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -21,10 +31,16 @@ const FLAGS: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
-    "-Ccodegen-units=1",
-    "-Cdebug-assertions",
-    "-Coverflow-checks",
 ];
+/// Further flags of a release: with the checks that it leaves out.
+const RELEASE_FLAGS: &[&str] = &["-Ccodegen-units=1", "-Cdebug-assertions", "-Coverflow-checks"];
+/// Calls the compiler with the flags, but for a build script or a macro, which runs without libFuzzer.
+const WRAPPER: &str = r#"#!/bin/sh
+case " $* " in
+*" build_script_build "* | *" proc-macro "* | *" - "*) exec "$@" ;;
+esac
+exec "$@" FLAGS
+"#;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -44,7 +60,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let targets = targets()?;
     let chosen = choose(&targets, arguments.target.as_deref())?;
-    build(&chosen)?;
+    build(&chosen, Form::Whole)?;
     let mut crashed = Vec::new();
     for target in &chosen {
         println!("==> fuzz {target}");
@@ -91,7 +107,25 @@ fn fuzz_dir() -> PathBuf {
 ///
 /// # Errors
 /// They do not compile.
-pub(crate) fn build(targets: &[String]) -> anyhow::Result<()> {
+pub(crate) fn build(targets: &[String], form: Form) -> anyhow::Result<()> {
+    match form {
+        Form::Whole => build_whole(targets),
+        Form::Own => build_own(targets),
+    }
+}
+
+fn build_own(targets: &[String]) -> anyhow::Result<()> {
+    let wrapper = fuzz_dir().join("rustc");
+    std::fs::create_dir_all(fuzz_dir())?;
+    std::fs::write(&wrapper, WRAPPER.replace("FLAGS", &FLAGS.join(" ")))?;
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755))?;
+    // With the features of the whole workspace, so that its libraries are those of the tests.
+    let mut cargo = shell::cargo(&["build", "--locked", "--workspace", "--features", "sealway-fuzz/libfuzzer"]);
+    cargo.args(targets.iter().flat_map(|target| ["--bin", target]));
+    shell::run(cargo.env("RUSTC_WORKSPACE_WRAPPER", wrapper))
+}
+
+fn build_whole(targets: &[String]) -> anyhow::Result<()> {
     let mut cargo = shell::cargo(&["build", "--release", "--locked", "-p", "sealway-fuzz", "--features", "libfuzzer"]);
     // With a named triple, build scripts and macros are built without the flags.
     cargo.args(["--target", TRIPLE]).arg("--target-dir").arg(fuzz_dir());
@@ -100,12 +134,13 @@ pub(crate) fn build(targets: &[String]) -> anyhow::Result<()> {
     }
     // Without LTO the build takes a fraction of the time; with symbols a crash is readable.
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_STRIP", "none");
-    shell::run(cargo.env("RUSTFLAGS", FLAGS.join(" ")).env_remove("CARGO_ENCODED_RUSTFLAGS"))
+    let flags = [FLAGS, RELEASE_FLAGS].concat().join(" ");
+    shell::run(cargo.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS"))
 }
 
 fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
     let folders = Folders::of(target)?;
-    let mut fuzzer = fuzzer(target, &folders);
+    let mut fuzzer = fuzzer(target, &folders, Form::Whole);
     fuzzer.args(limits(arguments)).args(&arguments.rest);
     // A file among the arguments is run again; folders would be run with it.
     if !arguments.rest.iter().any(|argument| !argument.starts_with('-')) {
@@ -144,8 +179,12 @@ impl Folders {
 }
 
 /// Returns the command of a target that was built, without bounds and inputs.
-pub(crate) fn fuzzer(target: &str, folders: &Folders) -> Command {
-    let mut fuzzer = shell::command(fuzz_dir().join(TRIPLE).join("release").join(target));
+pub(crate) fn fuzzer(target: &str, folders: &Folders, form: Form) -> Command {
+    let folder = match form {
+        Form::Whole => fuzz_dir().join(TRIPLE).join("release"),
+        Form::Own => shell::target_dir().join("debug"),
+    };
+    let mut fuzzer = shell::command(folder.join(target));
     fuzzer.arg(format!("-artifact_prefix={}/", folders.artifacts.display()));
     fuzzer
 }

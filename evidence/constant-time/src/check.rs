@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -19,6 +21,13 @@ const FRAMES: &str = "--num-callers=80";
 struct Place {
     kind: String,
     stack: Vec<Frame>,
+}
+
+/// Cases that share a process.
+struct Group {
+    family: &'static str,
+    names: Vec<String>,
+    is_planted: bool,
 }
 
 /// The result of one run of valgrind.
@@ -59,11 +68,18 @@ pub(crate) fn run(is_short: bool) -> anyhow::Result<ExitCode> {
         groups.entry(if is_short { "short" } else { case.family() }).or_default().push(case);
     }
     let planted = planted.into_iter().map(|case| (case.family(), vec![case]));
-    for (family, group) in planted.chain(groups) {
-        let names: Vec<String> = group.iter().map(|case| case.name()).collect();
-        match valgrind(&names) {
-            Ok(run) => report.judge(family, &names, group.iter().any(|case| case.is_planted()), &run),
-            Err(error) => report.problems.push(format!("{family}: {error:#}")),
+    let groups: Vec<Group> = planted
+        .chain(groups)
+        .map(|(family, group)| Group {
+            family,
+            names: group.iter().map(|case| case.name()).collect(),
+            is_planted: group.iter().any(|case| case.is_planted()),
+        })
+        .collect();
+    for (group, run) in groups.iter().zip(run_all(&groups)) {
+        match run {
+            Ok(run) => report.judge(group.family, &group.names, group.is_planted, &run),
+            Err(error) => report.problems.push(format!("{}: {error:#}", group.family)),
         }
     }
     if !is_short {
@@ -73,8 +89,31 @@ pub(crate) fn run(is_short: bool) -> anyhow::Result<ExitCode> {
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Runs of valgrind so far, of which each has a log of its own.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs the groups, one on each core at a time, and returns the results in their order.
+fn run_all(groups: &[Group]) -> Vec<anyhow::Result<Run>> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(group) = groups.get(number) else { return };
+            let run = valgrind(&group.names);
+            done.lock().unwrap_or_else(PoisonError::into_inner).insert(number, run);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
 fn valgrind(names: &[String]) -> anyhow::Result<Run> {
-    let log = std::env::temp_dir().join(format!("sealway-constant-time-{}.xml", std::process::id()));
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let log = std::env::temp_dir().join(format!("sealway-constant-time-{}-{number}.xml", std::process::id()));
     let program = std::env::current_exe()?;
     let mut command = Command::new("valgrind");
     command.args(["--tool=memcheck", "--quiet", "--xml=yes", "--error-limit=no", "--leak-check=no", FRAMES]);

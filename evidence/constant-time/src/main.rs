@@ -18,6 +18,7 @@ mod check;
 mod declared;
 mod memcheck;
 mod owner;
+mod sampling;
 mod seam;
 // The bench's own, so that there is one.
 #[allow(dead_code, reason = "the bench prints its tables by it")]

@@ -1,9 +1,8 @@
 //! The time of refusals, by the method of dudect: two kinds of wrong input take turns at random, and Welch's t tells whether their
-//! times differ. A planted comparison that ends at the first difference must be told.
+//! times differ. A planted comparison that ends at the first difference must be told. Beside each t stands that of the first kind
+//! against itself.
 
-use std::time::Instant;
-
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use sealway_proto::crypto::is_equal;
 use sealway_proto::session::SealedCall;
 use sealway_proto::session::native::SealedRequest;
@@ -11,7 +10,9 @@ use sealway_proto::wire::ReplayPolicy;
 use serde_json::json;
 
 use crate::cases::{LIBRARIES, Library, NOW_MS, native, session};
-use crate::welch::{self, GOAL, Kind};
+use crate::sampling::{self, Samples};
+use crate::table::median;
+use crate::welch::{self, GOAL};
 
 /// Number of bounds above which samples are left out.
 const CROPS: i32 = 100;
@@ -27,51 +28,65 @@ struct Comparison {
     is_planted: bool,
 }
 
+/// A kind of wrong input.
+struct Kind {
+    name: &'static str,
+    input: Vec<u8>,
+}
+
 /// Measures each comparison with `samples` rejections of each kind, and prints the results as JSON.
 ///
 /// # Errors
 /// A comparison accepts a wrong input.
 pub(crate) fn run(samples: usize) -> anyhow::Result<()> {
-    // The bounds of dudect: close to the fastest samples, and denser towards the slowest.
-    let shares: Vec<f64> =
-        (0..CROPS).map(|number| 1.0 - 0.5_f64.powf(10.0 * f64::from(number + 1) / f64::from(CROPS))).collect();
     let mut rows = Vec::new();
     for comparison in comparisons()? {
-        let Comparison { name, kinds: [mut first, mut other], mut reject, is_planted } = comparison;
-        let mut is_wrong = false;
-        welch::take_turns(samples, &mut [&mut first, &mut other], |input| {
-            let start = Instant::now();
-            let rejected = std::hint::black_box(reject(std::hint::black_box(input)));
-            let nanos = start.elapsed().as_nanos() as f64;
-            is_wrong |= !rejected;
-            nanos
-        });
-        ensure!(!is_wrong, "{name}: a wrong input is accepted");
-        let (whole, cropped) = welch::differences(&first, &other, &shares);
-        // A bound below the resolution of the clock leaves samples without any variance.
-        let largest = cropped
-            .iter()
-            .copied()
-            .filter(|t| t.is_finite())
-            .fold(whole, |one, t| if t.abs() > one.abs() { t } else { one });
-        eprintln!("{name}: t {whole:.2}, largest cropped {largest:.2}");
+        let Comparison { name, kinds: [one, other], reject, is_planted } = comparison;
+        let names = [one.name, other.name];
+        let classes = [one.input.clone(), other.input, one.input];
+        let Samples { nanos: [mut one, mut other, control], discarded } =
+            sampling::take(samples, &classes, reject).with_context(|| name.clone())?;
+        let (whole, largest) = t(&one, &other);
+        // A leak grows with the square root of the number of samples: twice this one.
+        let (_, of_quarter) = t(quarter(&one), quarter(&other));
+        let (_, of_control) = t(&one, &control);
+        eprintln!(
+            "{name}: t {whole:.2}, largest cropped {largest:.2}, of the first quarter {of_quarter:.2}, of the control {of_control:.2}, \
+             discarded {discarded}"
+        );
         rows.push(json!({
-            "name": name, "kinds": [first.name, other.name], "samples": samples, "is_planted": is_planted,
-            "median_ns": [first.median(), other.median()], "t": whole, "t_cropped": largest, "is_met": largest.abs() < GOAL,
+            "name": name, "kinds": names, "samples": one.len().min(other.len()), "is_planted": is_planted,
+            "median_ns": [median(&mut one), median(&mut other)], "t": whole, "t_cropped": largest, "t_quarter": of_quarter,
+            "t_control": of_control, "discarded": discarded, "is_met": largest.abs() < GOAL,
         }));
     }
     println!("{:#}", json!({ "comparisons": rows }));
     Ok(())
 }
 
-/// Returns both kinds: the input with its first byte changed from an offset on, and with its last one before an end.
+/// Returns t of all samples, and the largest t of all and of those below each bound.
+fn t(one: &[f64], other: &[f64]) -> (f64, f64) {
+    // The bounds of dudect: close to the fastest samples, and denser towards the slowest.
+    let shares: Vec<f64> =
+        (0..CROPS).map(|number| 1.0 - 0.5_f64.powf(10.0 * f64::from(number + 1) / f64::from(CROPS))).collect();
+    let (whole, cropped) = welch::differences_of(one, other, &shares);
+    // A bound below the resolution of the clock leaves samples without any variance.
+    let finite = cropped.into_iter().filter(|t| t.is_finite());
+    (whole, finite.fold(whole, |one, t| if t.abs() > one.abs() { t } else { one }))
+}
+
+fn quarter(nanos: &[f64]) -> &[f64] {
+    nanos.get(..nanos.len() / 4).unwrap_or_default()
+}
+
+/// Returns both kinds: the input with a changed byte at each of two places.
 fn kinds(right: &[u8], at: [usize; 2], names: [&'static str; 2]) -> anyhow::Result<[Kind; 2]> {
-    let change = |at: usize| -> anyhow::Result<Vec<u8>> {
+    let kind = |number: usize| -> anyhow::Result<Kind> {
         let mut input = right.to_vec();
-        *input.get_mut(at).context("the input is too short")? ^= 1;
-        Ok(input)
+        *input.get_mut(at[number]).context("the input is too short")? ^= 1;
+        Ok(Kind { name: names[number], input })
     };
-    Ok([Kind::new(names[0], vec![change(at[0])?]), Kind::new(names[1], vec![change(at[1])?])])
+    Ok([kind(0)?, kind(1)?])
 }
 
 const ENDS: [&str; 2] = ["first byte", "last byte"];

@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 
 use super::record::{Record, Table};
-use crate::{fuzz, shell};
+use crate::fuzz::{self, Form};
+use crate::shell;
 
 /// The table of the record that the next run adds to.
 const LEDGER: &str = "Targets";
@@ -35,10 +36,11 @@ pub(super) fn run() -> anyhow::Result<Record> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = usize::try_from(setting("SEALWAY_FUZZ_JOBS", cores as u64)?)?.max(1);
     let targets = fuzz::targets()?;
+    let form = form(std::env::var("SEALWAY_FUZZ_BUILD").ok().as_deref())?;
     let before = previous()?;
-    fuzz::build(&targets)?;
+    fuzz::build(&targets, form)?;
 
-    let runs = run_all(&targets, seconds, jobs)?;
+    let runs = run_all(&targets, form, seconds, jobs)?;
     let mut record = Record::default();
     let mut rows = Vec::new();
     for run in &runs {
@@ -49,6 +51,11 @@ pub(super) fn run() -> anyhow::Result<Record> {
     record.figure("targets", runs.len());
     record.figure("time of each target in this run", format!("{seconds} s"));
     record.figure("targets that ran at once", jobs);
+    let built = match form {
+        Form::Whole => "release, all crates",
+        Form::Own => "debug, Sealway's own crates",
+    };
+    record.figure("build, and crates whose edges are counted", built);
     record.figure("executions in this run", thousands(sum(|run| run.executions)));
     record.figure("executions in total", thousands(column_sum(&rows, 3)));
     record.figure("time in total", format!("{} s", thousands(column_sum(&rows, 4))));
@@ -62,7 +69,24 @@ pub(super) fn run() -> anyhow::Result<Record> {
             "the totals of all recorded runs, and the corpora that earlier runs left",
         );
     }
+    if form == Form::Own {
+        record.missing(
+            "a release with the coverage of libraries",
+            "its build takes an hour of processor time, and the run had less",
+            "the debug build of the tests, in which Sealway's own crates are instrumented; it runs slower, and its edges are no part of \
+             the other build's",
+        );
+    }
     Ok(record)
+}
+
+/// Reads the form of the build: `whole`, the default, or `own`.
+fn form(name: Option<&str>) -> anyhow::Result<Form> {
+    match name {
+        None | Some("whole") => Ok(Form::Whole),
+        Some("own") => Ok(Form::Own),
+        Some(other) => anyhow::bail!("SEALWAY_FUZZ_BUILD: expected whole or own, and not {other}"),
+    }
 }
 
 fn setting(name: &str, default: u64) -> anyhow::Result<u64> {
@@ -132,12 +156,12 @@ impl Run {
 }
 
 /// Runs every target, several at once, and returns the runs in the order of the targets.
-fn run_all(targets: &[String], seconds: u64, jobs: usize) -> anyhow::Result<Vec<Run>> {
+fn run_all(targets: &[String], form: Form, seconds: u64, jobs: usize) -> anyhow::Result<Vec<Run>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let work = || {
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let run = run_one(target, seconds).with_context(|| target.clone());
+            let run = run_one(target, form, seconds).with_context(|| target.clone());
             match &run {
                 Ok(Run { executions, covered, crashes, .. }) => {
                     println!("{target}: {executions} executions, {covered} edges, {crashes} crashes");
@@ -159,10 +183,10 @@ fn run_all(targets: &[String], seconds: u64, jobs: usize) -> anyhow::Result<Vec<
 }
 
 /// Runs a target until its time is over or it crashes.
-fn run_one(target: &str, seconds: u64) -> anyhow::Result<Run> {
+fn run_one(target: &str, form: Form, seconds: u64) -> anyhow::Result<Run> {
     let folders = fuzz::Folders::of(target)?;
     let before = crashes(&folders.artifacts)?;
-    let mut fuzzer = fuzz::fuzzer(target, &folders);
+    let mut fuzzer = fuzz::fuzzer(target, &folders, form);
     fuzzer.args([format!("-max_total_time={seconds}"), format!("-timeout={TIMEOUT_SECONDS}")]);
     fuzzer.args(["-print_final_stats=1"]).args(folders.inputs());
     let start = Instant::now();
@@ -278,6 +302,13 @@ mod tests {
         for missing in ["stat::number", "INFO: Loaded", " cov: "] {
             assert!(statistics(&LOG.replace(missing, "other")).is_err(), "{missing}");
         }
+    }
+
+    #[test]
+    fn an_unknown_form_of_the_build_is_rejected() {
+        assert_eq!(form(None).unwrap(), Form::Whole);
+        assert_eq!(form(Some("own")).unwrap(), Form::Own);
+        assert!(form(Some("debug")).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod constant_time;
 mod fuzzing;
+mod memory;
 mod model;
 mod mutation;
 mod mutation_sdks;
@@ -67,6 +68,12 @@ const KINDS: &[Kind] = &[
         title: "Fuzzing and differential tests",
         claim: "Hostile input neither panics nor reads otherwise than in other implementations.",
         run: fuzzing::run,
+    },
+    Kind {
+        name: "memory",
+        title: "Memory safety",
+        claim: "Code with `unsafe` reads and writes only memory that it owns, and frees it.",
+        run: memory::run,
     },
     Kind {
         name: "model",

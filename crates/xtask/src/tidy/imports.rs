@@ -37,6 +37,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-bench", BENCH),
     ("sealway-fuzz", PRODUCT),
     ("sealway-evidence-constant-time", PRODUCT),
+    ("sealway-evidence-memory", PRODUCT),
     ("sealway-evidence-proofs", PRODUCT),
     ("sealway-evidence-simulation", PRODUCT),
 ];

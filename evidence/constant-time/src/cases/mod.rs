@@ -114,3 +114,17 @@ pub(crate) fn all() -> Vec<Case> {
     }
     cases
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+
+    /// Without valgrind the marks have no effect, and a case shows only that its path works.
+    #[test]
+    fn every_case_plays() {
+        let cases = all();
+        assert!(cases.len() > 80, "{}", cases.len());
+        cases.iter().for_each(|case| case.run().unwrap_or_else(|err| panic!("{}: {err:#}", case.name())));
+    }
+}
