@@ -1,6 +1,7 @@
 """Python, by mutmut."""
 
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -15,24 +16,40 @@ VERSION = "3.8.1"
 CAUGHT = {1: True, 3: True, 36: None, 24: None, 152: None, 255: None, -24: None, 0: False, 5: False, 33: False}
 
 
+def _codes(tree: pathlib.Path, file: str) -> dict[str, int | None]:
+    """Returns the exit code of each mutant's tests; None if they have not run."""
+    path = tree / "mutants" / f"{file}.meta"
+    return json.loads(path.read_text())["exit_code_by_key"] if path.exists() else {}
+
+
+def _survivors(tree: pathlib.Path, files: list[str]) -> list[str]:
+    """Returns the mutants that no test caught."""
+    return [name for file in files for name, code in _codes(tree, file).items() if CAUGHT.get(code) is False]
+
+
 def run(keep: bool, start: bool) -> harness.Result:
     if not start and not any((harness.WORK / "python/sdk/python/mutants").rglob("*.meta")):
         return harness.Result("python", f"mutmut {VERSION}", "none", [], [], missing=harness.gaps("Python", ["all"]))
     tree = harness.copy("sdk/python", "mutants")
-    if start:
+    if start and not keep:
         shutil.rmtree(tree / "mutants", ignore_errors=True)
     settings = (PLACE / "mutmut.toml").read_text()
     with (tree / "pyproject.toml").open("a") as file:
         file.write(settings)
     mutmut = harness.tool("mutmut")
-    if start:
-        subprocess.run([mutmut, "run", "--max-children", "2"], cwd=tree, check=True)
-
     files = tomllib.loads(settings)["tool"]["mutmut"]["only_mutate"]
+    if start:
+        survivors = _survivors(tree, files)
+        # mutmut keeps the results of functions that have not changed; survivors run again by their names.
+        subprocess.run([mutmut, "run", "--max-children", "2"], cwd=tree, check=True)
+        again = [name for name in survivors if name in _survivors(tree, files)]
+        if again:
+            subprocess.run([mutmut, "run", "--max-children", "2", *again], cwd=tree, check=True)
+
     mutants = []
     gaps: list[str] = []
     for file in files:
-        codes = json.loads((tree / "mutants" / f"{file}.meta").read_text())["exit_code_by_key"]
+        codes = _codes(tree, file)
         if not start and None in codes.values():
             gaps.append(file)
             continue
