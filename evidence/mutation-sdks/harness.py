@@ -7,10 +7,14 @@ import pathlib
 import shutil
 import subprocess
 import tomllib
+from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 WORK = ROOT / "target" / "mutation-sdks"
+
+# Share of the mutants that tests must catch.
+GOAL = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,35 +140,55 @@ def expand(folder: pathlib.Path, patterns: list[str]) -> list[str]:
     return files
 
 
-def record(results: list[Result], seconds: int, is_report: bool) -> dict[str, object]:
-    """Returns the record in the form of crates/xtask/src/evidence/record.rs."""
+def record(results: list[Result], seconds: int, is_report: bool, previous: dict[str, Any]) -> dict[str, Any]:
+    """Returns the record in the form of crates/xtask/src/evidence/record.rs.
+
+    Languages that did not run keep their rows of the record before, with the commit of their run.
+    """
+    run = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+    commit = run.stdout.strip()
     figures, rows, survivors, missing, tests = [], [], [], [], []
     for result in results:
         decided = [mutant for mutant in result.mutants if mutant.caught is not None]
         caught = sum(mutant.caught is True for mutant in decided)
         share = f"{100 * caught / len(decided):.1f} %" if decided else "none"
         figures.append([f"caught, {result.language}", f"{caught} of {len(decided)} mutants ({share})"])
-        tests.append([result.language, result.tool, result.tests, str(result.unviable), f"{result.seconds} s"])
+        tests.append([result.language, result.tool, result.tests, str(result.unviable), f"{result.seconds} s", commit])
         for file in result.files:
             of_file = [mutant for mutant in result.mutants if mutant.file == file]
             counts = [sum(mutant.caught is outcome for mutant in of_file) for outcome in (True, False, None)]
             rows.append([result.language, file, *map(str, [len(of_file), *counts])])
         for mutant, reason in result.survivors():
-            survivors.append([result.language, f"{mutant.file}:{mutant.line}", mutant.change, reason or "none yet: the run failed"])
+            survivors.append([result.language, f"{mutant.file}:{mutant.line}", mutant.change, reason or "none yet"])
         missing += result.missing
+        if decided and caught < GOAL * len(decided):
+            missing.append([f"{result.language}: {GOAL:.0%} of the mutants caught", f"{share} are caught", "the survivors in the table"])
     if is_report:
         why = "the record is of the results that earlier runs left, of sources that have not changed; tests may have been added since"
         missing.append(["A run of all languages at once", why, "each file's last result; `run.py --keep` runs survivors and missing files again"])
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+    tables = [
+        {"title": "Tools and tests", "columns": ["SDK", "tool", "tests that a mutant meets", "mutants that do not compile", "duration", "commit"], "rows": tests},
+        {"title": "Files", "columns": ["SDK", "file", "mutants", "caught", "survived", "not over in time"], "rows": rows},
+        {"title": "Survivors", "columns": ["SDK", "place", "change", "reason"], "rows": survivors},
+    ]
+    ran = {result.language for result in results}
+    figures += [entry for entry in previous.get("figures", []) if entry[0].removeprefix("caught, ") not in ran]
+    missing += [entry for entry in previous.get("missing", []) if _language(entry[0]) not in ran | {None}]
+    for table, before in zip(tables, previous.get("tables", []), strict=False):
+        # The first records had one commit for all languages.
+        kept = [row if len(row) == len(table["columns"]) else [*row, previous["commit"]] for row in before["rows"] if row[0] not in ran]
+        table["rows"] += kept
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "commit": commit.stdout.strip(),
+        "commit": commit,
         "seconds": seconds,
         "figures": figures,
-        "tables": [
-            {"title": "Tools and tests", "columns": ["SDK", "tool", "tests that a mutant meets", "mutants that do not compile", "duration"], "rows": tests},
-            {"title": "Files", "columns": ["SDK", "file", "mutants", "caught", "survived", "not over in time"], "rows": rows},
-            {"title": "Survivors", "columns": ["SDK", "place", "change", "reason"], "rows": survivors},
-        ],
+        "tables": tables,
         "missing": missing,
     }
+
+
+def _language(gap: str) -> str | None:
+    """Returns the language of a gap; None if it is of none."""
+    name, colon, _ = gap.partition(":")
+    return name.lower() if colon else None

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+pub use crate::place::root;
 use crate::process::watch;
 
 /// Longest time for a start, or an end.
@@ -21,15 +22,6 @@ const TAIL_LEN: u64 = 4096;
 /// Ports that the system does not assign by itself: below the range of outgoing connections, so that a port stays free while
 /// its server is down.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
-
-/// Returns the root folder of the repository.
-pub fn root() -> PathBuf {
-    let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // A shared target folder can contain a binary that another clone compiled; at run time cargo sets the right path.
-    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map_or(manifest_dir.to_owned(), PathBuf::from);
-    let root = manifest_dir.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
-    root.unwrap_or(&manifest_dir).to_owned()
-}
 
 /// Finds a program in `.venv/bin`, on PATH, or in Debian's folder for a system's servers.
 ///

@@ -19,7 +19,12 @@ CLASSES = [
     "dev.sealway.session.ReplayPolicy",
     "dev.sealway.session.nativeprotocol.InnerHeaders",
 ]
-TESTS = ["dev.sealway.WireTest", "dev.sealway.FormsTest", "dev.sealway.exchange.ExchangeTest"]
+TESTS = [
+    "dev.sealway.WireTest",
+    "dev.sealway.FormsTest",
+    "dev.sealway.exchange.ExchangeTest",
+    "dev.sealway.session.nativeprotocol.InnerHeadersTest",
+]
 
 CAUGHT = {"KILLED": True, "MEMORY_ERROR": True, "RUN_ERROR": True, "TIMED_OUT": None, "SURVIVED": False, "NO_COVERAGE": False}
 
@@ -74,4 +79,4 @@ def run(keep: bool, start: bool) -> harness.Result:
         source = (tree / file).read_text().splitlines()[line - 1].strip()
         mutants.append(harness.Mutant(file, line, 0, text["description"], source, CAUGHT[entry.get("status")]))
     mutants.sort(key=lambda mutant: (files.index(mutant.file), mutant.line))
-    return harness.Result("java", "PIT 1.30.2", "WireTest, FormsTest and ExchangeTest, those that reach the line", files, mutants, unviable)
+    return harness.Result("java", "PIT 1.30.2", "WireTest, FormsTest, ExchangeTest and InnerHeadersTest, those that reach the line", files, mutants, unviable)

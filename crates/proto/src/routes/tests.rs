@@ -95,6 +95,14 @@ fn a_rule_that_is_unreachable_or_without_a_form_is_found() {
 }
 
 #[test]
+fn a_pattern_has_its_path_and_its_kind() {
+    let exact = Pattern::exact("/a/b").unwrap();
+    let prefix = Pattern::prefix("/a").unwrap();
+    assert_eq!((exact.path(), exact.is_prefix()), ("/a/b", false));
+    assert_eq!((prefix.path(), prefix.is_prefix()), ("/a", true));
+}
+
+#[test]
 fn a_rule_for_every_path_also_covers_targets_that_are_not_paths() {
     let rules = [(&Pattern::ANY, SealMode::Off, ())];
     for path in ["", "*", "/x", "\\x", "/.."] {

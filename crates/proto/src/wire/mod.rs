@@ -9,6 +9,8 @@ pub mod nonce;
 pub mod session_id;
 pub mod stamp;
 pub mod stripped;
+#[cfg(test)]
+mod tests;
 
 pub use client_id::ClientId;
 pub use header::{Field, Headers};

@@ -11,7 +11,7 @@ use sealway_proto::mle::sign::{VerifyingKey, VerifyingKeys, jws};
 use sealway_proto::mle::{
     Alg, Class, Enc, JwsAlg, KeyError, KidSource, Message, OpeningKey, OpeningKeys, Profile, Public, Side, Wrapper,
 };
-use sealway_testkit::daemon::root;
+use sealway_testkit::place::root;
 use serde_json::Value;
 
 use crate::setup::{open, openssl, provider};

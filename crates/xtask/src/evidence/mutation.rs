@@ -25,7 +25,8 @@ use crate::shell;
 /// Files whose decisions serve one purpose.
 struct Area {
     name: &'static str,
-    package: &'static str,
+    /// Name of the part that builds it.
+    part: &'static str,
     /// Prefixes of paths from the root.
     files: &'static [&'static str],
     /// Per cent of the viable mutants that tests must catch.
@@ -38,19 +39,28 @@ impl Area {
     }
 }
 
+/// A file is of the first area that has it.
 const AREAS: &[Area] = &[
+    Area { name: "routes", part: "forms", files: &["crates/proto/src/routes/"], goal: 90 },
+    Area { name: "message forms", part: "forms", files: &["crates/proto/src/wire/"], goal: 95 },
+    Area { name: "replay windows", part: "proto", files: &["crates/proto/src/session/replay.rs"], goal: 95 },
     Area {
-        name: "sessions of the protocols",
-        package: "sealway-proto",
-        files: &["crates/proto/src/session/", "crates/proto/src/wire/", "crates/proto/src/exchange/"],
+        name: "frames and records",
+        part: "proto",
+        files: &[
+            "crates/proto/src/session/native/frame.rs",
+            "crates/proto/src/session/buffer.rs",
+            "crates/proto/src/session/record.rs",
+        ],
         goal: 95,
     },
-    Area { name: "shared store's format", package: "sealway-proto", files: &["crates/proto/src/store/"], goal: 95 },
-    Area { name: "routes", package: "sealway-proto", files: &["crates/proto/src/routes/"], goal: 90 },
-    Area { name: "relay's tokens", package: "sealway-proto", files: &["crates/proto/src/relay/"], goal: 90 },
+    Area { name: "shared store's format", part: "proto", files: &["crates/proto/src/store/"], goal: 95 },
+    Area { name: "relay's tokens", part: "proto", files: &["crates/proto/src/relay/"], goal: 90 },
+    Area { name: "calls and key sets", part: "proto", files: &["crates/proto/src/session/"], goal: 95 },
+    Area { name: "exchanges", part: "proto", files: &["crates/proto/src/exchange/"], goal: 95 },
     Area {
         name: "stores",
-        package: "sealway-sessions",
+        part: "sessions",
         files: &[
             "crates/sessions/src/store/cache.rs",
             "crates/sessions/src/store/embedded",
@@ -64,47 +74,70 @@ const AREAS: &[Area] = &[
     },
     Area {
         name: "gateway's policy and routes",
-        package: "sealway-gateway",
+        part: "gateway",
         files: &["crates/gateway/src/policy.rs", "crates/gateway/src/route.rs"],
         goal: 90,
     },
     Area {
         name: "relay's admission",
-        package: "sealway-relay",
+        part: "relay",
         files: &["crates/relay/src/replay.rs", "crates/relay/src/budget.rs", "crates/relay/src/control/"],
         goal: 90,
     },
     Area {
         name: "broker's policy",
-        package: "sealway-broker",
+        part: "broker",
         files: &["crates/broker/src/callers/", "crates/broker/src/profile/"],
         goal: 90,
     },
 ];
 
-/// A package, and those of its tests that run: the quick ones.
-struct Package {
+/// A package, or modules of it, and those of its tests that run: the quick ones.
+struct Part {
     name: &'static str,
-    /// Arguments of `cargo test` that select them.
+    package: &'static str,
+    /// Modules of the root that are built, with their unit tests; all of them if empty. A part of modules that need no other
+    /// builds in seconds.
+    modules: &'static [&'static str],
+    /// Arguments of `cargo test` that select the tests.
     targets: &'static [&'static str],
 }
 
-const PACKAGES: &[Package] = &[
-    Package {
-        name: "sealway-proto",
-        targets: &["--lib", "--test=native", "--test=vectors", "--test=properties", "--test=registry"],
+const PARTS: &[Part] = &[
+    Part {
+        name: "forms",
+        package: "sealway-proto",
+        modules: &["error", "limits", "routes", "wire"],
+        targets: &["--lib"],
+    },
+    Part {
+        name: "proto",
+        package: "sealway-proto",
+        modules: &[],
+        targets: &[
+            "--lib",
+            "--test=native",
+            "--test=vectors",
+            "--test=properties",
+            "--test=registry",
+            "--test=relay_vectors",
+        ],
     },
     // Without the tests that start PostgreSQL or Redis.
-    Package {
-        name: "sealway-sessions",
+    Part {
+        name: "sessions",
+        package: "sealway-sessions",
+        modules: &[],
         targets: &["--lib", "--test=store", "--test=at_rest", "--test=restart", "--test=key_wrap", "--test=faults"],
     },
-    Package {
-        name: "sealway-gateway",
+    Part {
+        name: "gateway",
+        package: "sealway-gateway",
+        modules: &[],
         targets: &["--lib", "--test=exchange", "--test=hostile_clients", "--test=broken_answers"],
     },
-    Package { name: "sealway-relay", targets: &["--lib"] },
-    Package { name: "sealway-broker", targets: &["--lib", "--test=calls"] },
+    Part { name: "relay", package: "sealway-relay", modules: &[], targets: &["--lib"] },
+    Part { name: "broker", package: "sealway-broker", modules: &[], targets: &["--lib", "--test=calls"] },
 ];
 
 /// Runs the mutants and reports all areas that ever ran.
@@ -119,17 +152,19 @@ pub(super) fn run() -> anyhow::Result<Record> {
     };
     let mut areas = state::read()?;
     let mut sampled = BTreeMap::new();
-    for package in PACKAGES {
-        let of_package: Vec<&Area> = chosen.iter().copied().filter(|area| area.package == package.name).collect();
-        if !of_package.is_empty() {
-            let found = run_package(package, &of_package, sample)?;
-            if sample.is_some() {
-                sampled.extend(found)
-            } else {
-                areas.extend(found)
-            }
-            state::write(&areas)?;
+    for part in PARTS {
+        let of_part: Vec<&Area> = chosen.iter().copied().filter(|area| area.part == part.name).collect();
+        if of_part.is_empty() {
+            continue;
         }
+        run_part(part, &of_part, sample, |name, run| {
+            if sample.is_some() {
+                sampled.insert(name.to_owned(), run);
+                return Ok(());
+            }
+            areas.insert(name.to_owned(), run);
+            state::write(&areas)
+        })?;
     }
     if sample.is_some() {
         return check_sample(&sampled, &state::reasons()?);
@@ -148,47 +183,49 @@ fn chosen(names: Option<&str>) -> anyhow::Result<Vec<&'static Area>> {
     names.split(',').filter(|name| !name.trim().is_empty()).map(by_name).collect()
 }
 
-/// Runs the mutants of a package's areas.
-fn run_package(package: &Package, areas: &[&Area], sample: Option<usize>) -> anyhow::Result<BTreeMap<String, AreaRun>> {
-    let listed = mutant::list(package.name)?;
-    let area_of = |mutant: &Mutant| areas.iter().find(|area| area.has(&mutant.file)).map(|area| area.name);
-    let mutants: Vec<&Mutant> = listed.iter().filter(|mutant| area_of(mutant).is_some()).collect();
-    let build = build::build(package.name, package.targets, &mutants)?;
+/// Returns the name of a file's area.
+fn area_of(file: &str) -> Option<&'static str> {
+    AREAS.iter().find(|area| area.has(file)).map(|area| area.name)
+}
+
+/// Builds the mutants of a part's areas, runs one area after another, and passes each to `done`: a run that is ended keeps
+/// the areas that are whole.
+fn run_part(
+    part: &Part,
+    areas: &[&Area],
+    sample: Option<usize>,
+    mut done: impl FnMut(&str, AreaRun) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let is_chosen =
+        |mutant: &&Mutant| area_of(&mutant.file).is_some_and(|name| areas.iter().any(|area| area.name == name));
+    let listed = mutant::list(part.package)?;
+    let mutants: Vec<&Mutant> = listed.iter().filter(is_chosen).collect();
+    let build = build::build(part.package, part.modules, part.targets, &mutants)?;
     let tests = Tests::trace(&build.binaries)?;
     for name in &tests.failing {
         println!("mutation: {name} fails with all mutants off");
     }
-    let mut to_run: Vec<u32> = Vec::new();
-    for area in areas {
-        let runnable = |mutant: &&&Mutant| {
-            area.has(&mutant.file)
-                && !build.unviable.contains(&mutant.number)
-                && !build.left_out.contains(&mutant.number)
-        };
-        let runnable: Vec<u32> = mutants.iter().filter(runnable).map(|mutant| mutant.number).collect();
-        to_run.extend(of_day(&runnable, sample)?);
-    }
-    println!("mutation: {}: {} mutants, {} tests", package.name, to_run.len(), tests.len());
-    let outcomes = tests.run(&to_run);
     let commit = shell::output(shell::command("git").args(["rev-parse", "--short=12", "HEAD"]))?.trim().to_owned();
-    let mut found: BTreeMap<String, AreaRun> = BTreeMap::new();
-    for mutant in mutants {
-        let outcome = match outcomes.get(&mutant.number) {
-            Some(&outcome) => outcome,
-            None if build.unviable.contains(&mutant.number) => Outcome::Unviable,
-            None if build.left_out.contains(&mutant.number) => Outcome::NotRun,
-            None => continue,
+    for area in areas {
+        let of_area: Vec<&Mutant> =
+            mutants.iter().copied().filter(|mutant| area_of(&mutant.file) == Some(area.name)).collect();
+        let runnable = of_area.iter().map(|mutant| mutant.number);
+        let runnable = runnable.filter(|number| !build.unviable.contains(number) && !build.left_out.contains(number));
+        let runnable: Vec<u32> = of_day(&runnable.collect::<Vec<_>>(), sample)?;
+        println!("mutation: {}: {}: {} mutants, {} tests", part.name, area.name, runnable.len(), tests.len());
+        let outcomes = tests.run(&runnable);
+        let outcome = |mutant: &&Mutant| match outcomes.get(&mutant.number) {
+            Some(&outcome) => Some((mutant.key.clone(), outcome)),
+            None if build.unviable.contains(&mutant.number) => Some((mutant.key.clone(), Outcome::Unviable)),
+            None if build.left_out.contains(&mutant.number) => Some((mutant.key.clone(), Outcome::NotRun)),
+            None => None,
         };
-        let Some(area) = area_of(mutant) else { continue };
-        let area = found.entry(area.to_owned()).or_insert_with(|| AreaRun {
-            commit: commit.clone(),
-            tests: tests.len() as u64,
-            failing: tests.failing.clone(),
-            mutants: BTreeMap::new(),
-        });
-        area.mutants.insert(mutant.key.clone(), outcome);
+        let mutants = of_area.iter().filter_map(outcome).collect();
+        let run =
+            AreaRun { commit: commit.clone(), tests: tests.len() as u64, failing: tests.failing.clone(), mutants };
+        done(area.name, run)?;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Returns so many of the mutants, the next ones each day; all of them without a size.
@@ -243,7 +280,7 @@ fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
         record.figure(area.name, format!("{share} of {} viable mutants caught", run.viable()));
         let mut row = vec![area.name.to_owned(), area.files.join(", "), run.mutants.len().to_string()];
         row.extend(Outcome::ALL.iter().map(|(outcome, _)| run.count(*outcome).to_string()));
-        row.extend([share.clone(), format!("{} %", area.goal), run.tests.to_string(), run.commit.clone()]);
+        row.extend([share.clone(), format!("{} %", area.goal), tests_of(area, run), run.commit.clone()]);
         rows.push(row);
         if run.caught_permille() < area.goal * 10 {
             let what = format!("{}: {} % of viable mutants caught", area.name, area.goal);
@@ -278,6 +315,13 @@ fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
     Ok(record)
 }
 
+/// Describes the tests that an area's mutants met.
+fn tests_of(area: &Area, run: &AreaRun) -> String {
+    let modules = PARTS.iter().find(|part| part.name == area.part).map_or(&[][..], |part| part.modules);
+    let of = if modules.is_empty() { String::new() } else { format!(", those of the modules {}", modules.join(", ")) };
+    format!("{}{of}", run.tests)
+}
+
 /// Formats the survivors without a reason as a group of survivors.toml, whose reason is to be written.
 fn unexplained(areas: &BTreeMap<String, AreaRun>, reasons: &BTreeMap<String, String>) -> String {
     let mut text = "[[survivors]]\nreason = \"\"\nmutants = [\n".to_owned();
@@ -294,8 +338,9 @@ fn unexplained(areas: &BTreeMap<String, AreaRun>, reasons: &BTreeMap<String, Str
 fn unlisted() -> anyhow::Result<Vec<Vec<String>>> {
     let tracked = shell::tracked_files()?;
     let mut rows = Vec::new();
-    for package in PACKAGES {
-        let source = format!("crates/{}/src/", package.name.trim_start_matches("sealway-"));
+    let packages: BTreeSet<&str> = PARTS.iter().map(|part| part.package).collect();
+    for package in packages {
+        let source = format!("crates/{}/src/", package.trim_start_matches("sealway-"));
         let files = tracked.iter().filter(|path| path.starts_with(&source) && path.ends_with(".rs"));
         let files: Vec<&String> = files.filter(|path| !is_test(path)).collect();
         let is_run = |path: &str| AREAS.iter().any(|area| area.has(path));
@@ -307,7 +352,7 @@ fn unlisted() -> anyhow::Result<Vec<Vec<String>>> {
             name.trim_start_matches(&source).to_owned()
         };
         let names: BTreeSet<String> = files.iter().filter(|path| !is_run(path)).map(|path| name_of(path)).collect();
-        rows.push(vec![package.name.to_owned(), names.into_iter().collect::<Vec<_>>().join(", ")]);
+        rows.push(vec![package.to_owned(), names.into_iter().collect::<Vec<_>>().join(", ")]);
     }
     Ok(rows)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::mutant::Mutant;
-use super::schemata::{SWITCH_MODULE, Schemata};
+use super::schemata::{self, SWITCH_MODULE, Schemata};
 use crate::shell;
 
 /// Rounds of builds until all mutants that do not compile are left out; the compiler reports later kinds of errors only when
@@ -39,11 +39,11 @@ pub(super) fn folder() -> PathBuf {
     shell::target_dir().join("evidence/mutation")
 }
 
-/// Builds `targets` of a package (`--lib`, `--test=NAME`) with the mutants in it.
+/// Builds `targets` of a package (`--lib`, `--test=NAME`) with the mutants in it; of its root only `modules`, if there are any.
 ///
 /// # Errors
 /// The package does not compile for a reason other than a mutant.
-pub(super) fn build(package: &str, targets: &[&str], mutants: &[&Mutant]) -> anyhow::Result<Build> {
+pub(super) fn build(package: &str, modules: &[&str], targets: &[&str], mutants: &[&Mutant]) -> anyhow::Result<Build> {
     let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
         files.entry(&mutant.file).or_default().push(mutant);
@@ -53,7 +53,7 @@ pub(super) fn build(package: &str, targets: &[&str], mutants: &[&Mutant]) -> any
     files.entry(&root).or_default();
     let tree = copy_workspace(&files)?;
     let mut built = Build { binaries: Vec::new(), unviable: BTreeSet::new(), left_out: BTreeSet::new() };
-    let mut schemata: BTreeMap<&str, Schemata> = BTreeMap::new();
+    let mut texts: BTreeMap<&str, Schemata> = BTreeMap::new();
     for round in 0..ROUNDS_MAX {
         for (&file, mutants) in &files {
             let chosen: Vec<(u32, &Mutant)> = mutants
@@ -61,17 +61,19 @@ pub(super) fn build(package: &str, targets: &[&str], mutants: &[&Mutant]) -> any
                 .filter(|mutant| !built.unviable.contains(&mutant.number))
                 .map(|mutant| (mutant.number, *mutant))
                 .collect();
-            let source = std::fs::read_to_string(shell::root().join(file)).with_context(|| file.to_owned())?;
+            let mut source = std::fs::read_to_string(shell::root().join(file)).with_context(|| file.to_owned())?;
+            if file == root && !modules.is_empty() {
+                source = schemata::with_modules(&source, modules).with_context(|| file.to_owned())?;
+            }
             let made = Schemata::new(&source, &chosen).with_context(|| file.to_owned())?;
             built.left_out.extend(&made.left_out);
             let module = if file == root { SWITCH_MODULE } else { "" };
             write_if_changed(&tree.join(file), format!("{}{module}", made.text).as_bytes())?;
-            schemata.insert(file, made);
+            texts.insert(file, made);
         }
         let mut arguments = vec!["test", "--no-run", "--package", package];
         arguments.extend(targets);
-        let outcome = cargo(&tree, &arguments, &schemata)?;
-        match outcome {
+        match cargo(&tree, &arguments, &texts)? {
             Compilation::Errors(numbers) => {
                 println!("mutation: {package}: round {round}: {} mutants do not compile", numbers.len());
                 built.unviable.extend(numbers);

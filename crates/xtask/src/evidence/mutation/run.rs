@@ -2,7 +2,7 @@
 //! against the tests that reach it, the fastest first, until one fails.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,12 +14,22 @@ use anyhow::ensure;
 use super::build::{self, Binary};
 use crate::shell;
 
-/// The least time that a test gets, and the multiple of its time without a mutant.
-const TIMEOUT_MIN: Duration = Duration::from_secs(20);
-const TIMEOUT_FACTOR: u32 = 5;
+/// The least processor time that a test gets, and the multiple of its time without a mutant. Processor time, so that other work
+/// on the machine makes no timeout.
+const PROCESSOR_MIN: Duration = Duration::from_secs(2);
+const PROCESSOR_FACTOR: u32 = 5;
+
+/// The least time on the clock that a test gets, ten times its processor time at least: ends a test that waits for what never comes.
+const CLOCK_MIN: Duration = Duration::from_secs(120);
+
+/// The time of a test with all mutants off.
+const TRACE_MAX: Duration = Duration::from_secs(300);
 
 /// Address space of a test in KiB: a mutant may allocate without end.
 const MEMORY_MAX_KIB: u32 = 6_000_000;
+
+/// SIGXCPU, and SIGKILL where the first is ignored: the kernel ends a process whose processor time is used up.
+const PROCESSOR_SIGNALS: [i32; 2] = [24, 9];
 
 /// The result of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +104,7 @@ impl Tests {
             let trace = traces.join(index.to_string());
             let _ = std::fs::remove_file(&trace);
             let start = Instant::now();
-            let outcome = run(binary, name, u32::MAX, Some(&trace), Duration::from_secs(300));
+            let outcome = run(binary, name, u32::MAX, Some(&trace), TRACE_MAX);
             let reaches = std::fs::read_to_string(&trace).unwrap_or_default();
             let reaches = reaches.lines().filter_map(|line| line.parse().ok()).collect();
             let test = Test { binary: binary.clone(), name: name.clone(), took: start.elapsed(), reaches };
@@ -128,8 +138,8 @@ impl Tests {
 
     fn outcome(&self, mutant: u32) -> Outcome {
         for test in self.tests.iter().filter(|test| test.reaches.contains(&mutant)) {
-            let timeout = (test.took * TIMEOUT_FACTOR).max(TIMEOUT_MIN);
-            let outcome = run(&test.binary, &test.name, mutant, None, timeout);
+            let processor = (test.took * PROCESSOR_FACTOR).max(PROCESSOR_MIN);
+            let outcome = run(&test.binary, &test.name, mutant, None, processor);
             if outcome != Outcome::Missed {
                 return outcome;
             }
@@ -138,15 +148,18 @@ impl Tests {
     }
 }
 
-/// Runs one test in a process of its own.
-fn run(binary: &Binary, name: &str, mutant: u32, trace: Option<&Path>, timeout: Duration) -> Outcome {
+/// Runs one test in a process of its own, whose processor time has a limit.
+fn run(binary: &Binary, name: &str, mutant: u32, trace: Option<&Path>, processor: Duration) -> Outcome {
+    let clock = CLOCK_MIN.max(processor * 10);
     let mut command = Command::new("sh");
-    let limited = format!("ulimit -v {MEMORY_MAX_KIB}; exec \"$0\" \"$@\"");
+    let limited = format!("ulimit -v {MEMORY_MAX_KIB}; ulimit -t {}; exec \"$0\" \"$@\"", processor.as_secs() + 1);
     command.arg("-c").arg(limited).arg(&binary.path).args(["--exact", name, "--test-threads", "2"]);
     command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     command.env("SEALWAY_MUTANT", mutant.to_string());
     command.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1").env("RUST_BACKTRACE", "0");
+    // The same cases for each mutant and in each run.
+    command.env("PROPTEST_RNG_SEED", "1");
     if let Some(trace) = trace {
         command.env("SEALWAY_MUTANT_TRACE", trace);
     }
@@ -156,8 +169,11 @@ fn run(binary: &Binary, name: &str, mutant: u32, trace: Option<&Path>, timeout: 
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Outcome::Missed,
+            Ok(Some(status)) if status.signal().is_some_and(|signal| PROCESSOR_SIGNALS.contains(&signal)) => {
+                return Outcome::Timeout;
+            }
             Ok(Some(_)) => return Outcome::Caught,
-            Ok(None) if start.elapsed() < timeout => {
+            Ok(None) if start.elapsed() < clock => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(50));
             }

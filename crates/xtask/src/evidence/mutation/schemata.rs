@@ -131,6 +131,23 @@ impl Schemata {
     }
 }
 
+/// Returns the text of a crate's root without the modules that are not named. Lines stay where they are.
+///
+/// # Errors
+/// The text does not parse.
+pub(super) fn with_modules(source: &str, modules: &[&str]) -> anyhow::Result<String> {
+    let mut text = source.to_owned();
+    for item in syn::parse_file(source).context("does not parse")?.items {
+        let syn::Item::Mod(module) = item else { continue };
+        if module.content.is_none() && !modules.iter().any(|name| module.ident == name) {
+            let range = module.span().byte_range();
+            let blank = source[range.clone()].replace(|c| c != '\n', " ");
+            text.replace_range(range, &blank);
+        }
+    }
+    Ok(text)
+}
+
 /// A change of a source text: text inserted before a place, or a choice between variants of an expression.
 struct Edit {
     range: Range<usize>,
@@ -371,6 +388,13 @@ mod tests {
             let (text, schemata) = built(source, &[mutant(7, Genre::BinaryOperator, start, "-")]);
             assert_eq!((text.as_str(), schemata.left_out), (source, vec![7]));
         }
+    }
+
+    #[test]
+    fn a_root_without_some_modules_keeps_its_lines() {
+        let root = "#![no_std]\n#[cfg(a)]\npub mod a;\nmod b;\npub use b::B;\nmod c {}\n";
+        let expected = "#![no_std]\n         \n          \nmod b;\npub use b::B;\nmod c {}\n";
+        assert_eq!(with_modules(root, &["b"]).unwrap(), expected);
     }
 
     #[test]

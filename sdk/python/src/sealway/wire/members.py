@@ -121,7 +121,7 @@ def _exact(text: str) -> int | None:
         return None
     shift = int(exponent_text or "0") - len(fraction)
     if shift < 0:
-        if significant[shift:].strip("0") or -shift >= len(significant):
+        if significant[shift:].strip("0"):
             return None
         return sign * int(significant[:shift])
     return sign * int(significant) * 10**shift if shift + len(significant) <= _DIGITS_MAX else None

@@ -181,6 +181,9 @@ class FormsTest {
     void jsonIsReadAndWritten() {
         String text = "{\"a\":[1,-2.5e3,true,false,null,\"x\\\"]}\"],\"b\":{\"c\":\"[[[\",\"d\":[]}}";
         assertEquals(text, Json.write(Json.parse(utf8(text))));
+        // A member behind an object is not within it.
+        String nested = "{\"a\":{\"b\":1},\"c\":2}";
+        assertEquals(nested, Json.write(Json.parse(utf8(nested))));
         assertEquals("[1,2,0.5]", Json.write(List.of(1, 2L, 0.5)));
         assertThrows(IllegalArgumentException.class, () -> Json.write(new Object()));
         for (String good : new String[] {"[".repeat(127) + "]".repeat(127), "{\"a\":".repeat(127) + "1" + "}".repeat(127), "\"\\ud83d\\ude00\"", "1.7976931348623157e308", "{\"\\ud83d\\ude00\":1}"}) {
@@ -213,7 +216,7 @@ class FormsTest {
         for (String text : new String[] {"0", "-0", "0.0", "0e9"}) {
             assertEquals(0L, new JsonNumber(text).whole(0), text);
         }
-        for (String text : new String[] {"-1", "0.5", "1e999", "15e-1", "1e-400"}) {
+        for (String text : new String[] {"-1", "0.5", "1e999", "15e-1", "1e-400", "9e-400"}) {
             assertNull(new JsonNumber(text).whole(100), text);
         }
         assertEquals(-1L, new JsonNumber("18446744073709551615").whole(-1));
