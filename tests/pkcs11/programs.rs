@@ -9,7 +9,7 @@ use sealway_testkit::daemon::{Daemon, free_port, program, root};
 use sealway_testkit::guide;
 
 use crate::BINARY;
-use crate::fixture::{Fixture, SLOTS, done, failed, module, openssl};
+use crate::fixture::{Fixture, SLOTS, done, failed, module, openssl, preload};
 
 /// Keys that several tests use.
 const EC: (&str, &str) = ("ec", "ecdsa-p256");
