@@ -5,6 +5,7 @@
 
 mod acceptance;
 mod admin;
+mod admin_bounds;
 mod dashboard;
 mod ehbp;
 mod ehbp_clients;
