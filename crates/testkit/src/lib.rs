@@ -1,5 +1,6 @@
 //! For tests only: the code that tests of several crates share.
 
+pub mod acvp;
 pub mod broker;
 pub mod certificates;
 pub mod channel_vectors;
@@ -11,6 +12,7 @@ pub mod ground;
 pub mod guide;
 pub mod haproxy;
 pub mod history;
+pub mod kryoptic;
 pub mod load;
 pub mod mle_vectors;
 pub mod native_client;
