@@ -231,7 +231,7 @@ if [[ ! -d $venv/wycheproof || ! -f $wycheproof_stamp || $(<"$wycheproof_stamp")
     printf '%s\n' "$wycheproof_version" >"$wycheproof_stamp"
 fi
 # NIST's sample vectors of ML-KEM and ML-DSA are in a module of Go that an SDK has: its go.mod and go.sum pin version and hash.
-want=$(cd sdk/go/mldsa && go list -m -f '{{.Version}}' github.com/cloudflare/circl)
+want=$(cd sdk/go/mldsa && fetched go list -m -f '{{.Version}}' github.com/cloudflare/circl)
 if [[ ! -d $venv/acvp || ! -f $acvp_stamp || $(<"$acvp_stamp") != "$want" ]]; then
     echo "setup-tests: fetching the sample vectors of ACVP"
     (cd sdk/go/mldsa && fetched go mod download github.com/cloudflare/circl)
