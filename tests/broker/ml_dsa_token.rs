@@ -1,8 +1,6 @@
-//! A broker with ML-DSA keys on a token of kryoptic: signatures and certificates, which another library verifies, and the identity
-//! key of a gateway.
+//! A broker with ML-DSA keys on a token of kryoptic: signatures and certificates, which another library verifies.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,10 +8,8 @@ use sealway_client::broker::{CertificateRequest, Client, Code, Options, Verifica
 use sealway_testkit::broker::{Broker, PROFILES};
 use sealway_testkit::daemon::root;
 use sealway_testkit::kryoptic::Kryoptic;
-use sealway_testkit::process::Launch;
 use sealway_testkit::softhsm::TOKEN;
 
-use crate::BINARY;
 use crate::pkcs11::binary;
 
 const MORE: &str = "
@@ -37,7 +33,7 @@ const MORE: &str = "
 struct Fixture {
     hsm: Kryoptic,
     folder: tempfile::TempDir,
-    broker: Broker,
+    _broker: Broker,
     client: Client,
 }
 
@@ -55,7 +51,7 @@ async fn start() -> Fixture {
         assert!(Instant::now() < end, "{err}\n{}", broker.tail());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Fixture { hsm, folder, broker, client }
+    Fixture { hsm, folder, _broker: broker, client }
 }
 
 /// Runs the peer of tests of ML-DSA, which is another library.
@@ -137,55 +133,4 @@ async fn a_ca_key_of_ml_dsa_on_a_token_issues_certificates() {
     assert!(command.status().unwrap().success());
     let told = peer(&[OsStr::new("verify"), ca.as_os_str(), issued.as_os_str()]);
     assert_eq!(told, "2.16.840.1.101.3.4.3.19 ECPublicKey v3\n");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gateways_identity_key_of_ml_dsa_is_on_the_token() {
-    let fixture = start().await;
-    fixture.client.generate_key("identity", "ml-dsa-65").await.unwrap();
-    fixture.client.generate_key("other", "ml-dsa-44").await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let socket = fixture.broker.socket().display().to_string();
-    let (is_made, text) = run(folder.path(), &["identity", "generate", "identity.json"]);
-    assert!(is_made, "{text}");
-    let in_broker = |key| ["identity", "generate", "identity.json", "--broker-key", key, "--socket", &socket];
-    let (is_made, text) = run(folder.path(), &in_broker("identity"));
-    assert!(is_made, "{text}");
-    let (is_made, text) = run(folder.path(), &in_broker("other"));
-    assert!(!is_made && text.contains("is none of ES256, ES384, ML-DSA-65, ML-DSA-87"), "{text}");
-    let config = |profile: &str| {
-        format!(
-            "
-listeners: [{{ address: '127.0.0.1:0' }}]
-routes:
-  - {{ match: {{ path_prefix: /v3/, path: /.well-known/sealway-keys }}, sessions: {{}} }}
-  - {{ match: {{}}, sealed: required, upstream: shop }}
-upstreams: {{ shop: {{ servers: ['demo:'] }} }}
-sessions:
-  store: 'memory:'
-  identity: {{ key_file: identity.json, broker: {{ socket: '{socket}', profile: {profile} }} }}
-"
-        )
-    };
-    let err = Launch::new(BINARY, &config("P256")).folder(folder.path()).start().unwrap_err().to_string();
-    assert!(err.contains("a key of ml-dsa-65, the profile wants"), "{err}");
-    let gateway = Launch::new(BINARY, &config("'65'")).folder(folder.path()).start().unwrap();
-    let url = format!("http://{}/transaction/purchase", gateway.address());
-    for (algorithm, trust) in [("ML-DSA-65", "trust-65"), ("ES256", "trust-256")] {
-        let call = ["call", "--trust-file", trust, "--signature-algorithm", algorithm, "-d", BODY, &url];
-        let (is_served, text) = run(folder.path(), &call);
-        assert!(is_served && text.contains("SUCCESS"), "{algorithm}: {text}");
-    }
-    let call = ["call", "--trust-file", "trust-87", "--signature-algorithm", "ML-DSA-87", "-d", BODY, &url];
-    let (is_served, text) = run(folder.path(), &call);
-    assert!(!is_served, "{text}");
-}
-
-const BODY: &str = r#"{"schemeCode":"AEF","amount":5000}"#;
-
-/// Runs the command in a folder: true if it succeeds, and its output.
-fn run(folder: &Path, arguments: &[&str]) -> (bool, String) {
-    let output = Command::new(BINARY).args(arguments).current_dir(folder).output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }

@@ -95,7 +95,7 @@ pub(crate) struct Generate {
     /// Until when it signs; without it, a year from then on
     #[arg(long, value_name = "TIME")]
     not_after: Option<String>,
-    /// A key of a broker's store, of ES256, ES384, ML-DSA-65 or ML-DSA-87, instead of one in the file
+    /// A P-256 key of a broker's store, instead of one in the file
     #[arg(long, value_name = "ID", requires = "socket")]
     broker_key: Option<String>,
     /// The broker's socket

@@ -27,8 +27,7 @@ pub(super) struct RawIdentity {
     /// with a store of several processes it needs `key_file`.
     allow_generated: Flag<false>,
     /// Broker of the keys that the key file marks as a broker's: `SignData` with `SignAlg: ecdsa`, `HashAlg: sha-256`,
-    /// `Curve: P-256`, `SignatureFormat: RAW`; for keys of ES384 with `sha-384` and `P-384`, for keys of ML-DSA with
-    /// `SignAlg: ml-dsa-65` or `ml-dsa-87` alone. A start waits ten seconds for it, and has each key sign something.
+    /// `Curve: P-256`, `SignatureFormat: RAW`. A start waits ten seconds for it, and has each key sign something.
     broker: Option<RawBroker>,
 }
 

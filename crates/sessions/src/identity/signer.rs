@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sealway_client::broker::{Client, Error, Options, RetryOptions};
-use sealway_proto::crypto::identity::{IdentityPair, IdentityPublic, SignatureAlgorithm};
+use sealway_proto::crypto::identity::{IdentityPair, IdentityPublic};
+use sealway_proto::limits::P256_PUBLIC_LEN;
 use sealway_proto::session::native::KeyId;
 use sealway_runtime::config::ConfigError;
 
@@ -20,24 +21,10 @@ const RETRY: RetryOptions =
     RetryOptions { attempts: 60, first: Duration::from_millis(10), longest: Duration::from_millis(100) };
 /// Message of a trial signature. No message of wire 3 begins with these bytes.
 const TRIAL: &[u8] = b"sealway: is this the key?";
-/// Bytes before the key in a SubjectPublicKeyInfo (RFC 5480, RFC 9881), by algorithm. All lengths are fixed.
-const SPKI_HEADS: [(SignatureAlgorithm, &[u8]); 4] = [
-    (
-        SignatureAlgorithm::Es256,
-        b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00",
-    ),
-    (
-        SignatureAlgorithm::Es384,
-        b"\x30\x76\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x22\x03\x62\x00",
-    ),
-    (
-        SignatureAlgorithm::MlDsa65,
-        b"\x30\x82\x07\xb2\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12\x03\x82\x07\xa1\x00",
-    ),
-    (
-        SignatureAlgorithm::MlDsa87,
-        b"\x30\x82\x0a\x32\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x13\x03\x82\x0a\x21\x00",
-    ),
+/// Bytes before the point in the SubjectPublicKeyInfo of a P-256 key (RFC 5480).
+const P256_SPKI: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
 /// Reason for a missing signature.
@@ -81,7 +68,7 @@ impl Signer for FileSigner {
     }
 }
 
-/// A broker that keeps identity keys, and the profile that it signs under, which has one algorithm.
+/// A broker that keeps identity keys, and the profile that it signs under: ECDSA on P-256 with SHA-256, `RAW`.
 #[derive(Clone)]
 pub struct BrokerAccess {
     client: Client,
@@ -102,42 +89,16 @@ impl BrokerAccess {
         BrokerAccess { client: Client::new(options), socket, profile }
     }
 
-    /// Reads the public half of a key in the broker's store, in the form of identity keys.
+    /// Reads the public half of a P-256 key in the broker's store.
     ///
     /// # Errors
     /// [`ConfigError`]: the broker's error, or a key of another kind.
-    pub async fn public_key(&self, key: &str) -> Result<Vec<u8>, ConfigError> {
+    pub async fn public_key(&self, key: &str) -> Result<[u8; P256_PUBLIC_LEN], ConfigError> {
         let place = || format!("the broker at {}", self.socket.display());
         let public = self.client.public_key(key, 0).await;
         let public = public.map_err(|err| ConfigError(format!("{}: {err}", place())))?;
-        raw(&public.der)
-            .map(<[u8]>::to_vec)
-            .ok_or_else(|| ConfigError(format!("{}: key \"{key}\" is none of {}", place(), broker_algorithms())))
-    }
-}
-
-/// Returns the key in a SubjectPublicKeyInfo; `None` for a key that cannot be an identity key.
-fn raw(spki: &[u8]) -> Option<&[u8]> {
-    SPKI_HEADS.iter().find_map(|(algorithm, head)| {
-        spki.strip_prefix(*head).filter(|key| SignatureAlgorithm::of_public(key) == Some(*algorithm))
-    })
-}
-
-/// Algorithms of identity keys in a broker, for messages.
-fn broker_algorithms() -> String {
-    SPKI_HEADS.map(|(algorithm, _)| algorithm.name()).join(", ")
-}
-
-/// Settings of `SignData` in the profile of a key of this algorithm.
-fn settings(algorithm: SignatureAlgorithm) -> &'static str {
-    match algorithm {
-        SignatureAlgorithm::Es256 => "SignAlg ecdsa, HashAlg sha-256, Curve P-256, SignatureFormat RAW",
-        SignatureAlgorithm::Es384 => "SignAlg ecdsa, HashAlg sha-384, Curve P-384, SignatureFormat RAW",
-        SignatureAlgorithm::MlDsa65 => "SignAlg ml-dsa-65",
-        SignatureAlgorithm::MlDsa87 => "SignAlg ml-dsa-87",
-        SignatureAlgorithm::Es256MlDsa65 | SignatureAlgorithm::Es384MlDsa87 => {
-            "none: a broker signs with one algorithm"
-        }
+        let point = public.der.strip_prefix(&P256_SPKI).and_then(|point| point.try_into().ok());
+        point.ok_or_else(|| ConfigError(format!("{}: key \"{key}\" is none on P-256", place())))
     }
 }
 
@@ -175,16 +136,14 @@ impl BrokerSigner {
             let what = format!("the broker at {}, key \"{}\", profile {profile}: {what}", socket.display(), self.key);
             SignError::Unavailable(what)
         };
-        let algorithm = self.public.algorithm();
-        if signature.len() != algorithm.signature_len() {
-            let (len, settings) = (algorithm.signature_len(), settings(algorithm));
-            return Err(refuse(&format!("a signature of {algorithm} must have {len} bytes: {settings}")));
+        if signature.len() != self.public.algorithm().signature_len() {
+            return Err(refuse("a signature must have 64 bytes: SignAlg ecdsa, Curve P-256, SignatureFormat RAW"));
         }
         if self.public.verify(message, &signature) {
             Ok(signature)
         } else {
             Err(refuse(
-                "it signs with another key than the key file says, or with another digest; was the key rotated there?",
+                "it signs with another key than the key file says, or not with sha-256; was the key rotated there?",
             ))
         }
     }
@@ -220,25 +179,5 @@ impl Signer for BrokerSigner {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_public_key_is_read_by_its_algorithm_and_with_its_whole_length_alone() {
-        for (algorithm, head) in SPKI_HEADS {
-            let key = vec![4; algorithm.public_len()];
-            let spki = [head, &key].concat();
-            assert_eq!(raw(&spki), Some(key.as_slice()), "{algorithm}");
-            // The two outermost lengths are those of the bytes.
-            let len =
-                if spki[1] == 0x82 { usize::from(spki[2]) << 8 | usize::from(spki[3]) } else { usize::from(spki[1]) };
-            assert_eq!(len + if spki[1] == 0x82 { 4 } else { 2 }, spki.len(), "{algorithm}");
-            assert_eq!((raw(&spki[..spki.len() - 1]), raw(&[&spki[..], &[0]].concat())), (None, None), "{algorithm}");
-        }
-        assert_eq!(broker_algorithms(), "ES256, ES384, ML-DSA-65, ML-DSA-87");
     }
 }
