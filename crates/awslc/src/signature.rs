@@ -264,3 +264,23 @@ pub(crate) unsafe fn verify_digest(
         sys::EVP_PKEY_verify(context.0.as_ptr(), signature.as_ptr(), signature.len(), digest.as_ptr(), digest.len())
     })
 }
+
+/// Verifies an ML-DSA signature of a message representative (FIPS 204 algorithm 8, line 7), for vectors of the internal interface.
+///
+/// # Safety
+/// `key` is alive during the call, and of ML-DSA.
+#[cfg(all(test, not(feature = "fips")))]
+pub(crate) unsafe fn verify_representative(
+    key: NonNull<sys::EVP_PKEY>,
+    representative: &[u8; 64],
+    signature: &[u8],
+) -> Result<(), CryptoError> {
+    let _queue = QueueGuard;
+    // SAFETY: the key is alive.
+    let context = unsafe { KeyContext::new(key) }?;
+    // SAFETY: the context is alive.
+    yes(unsafe { sys::EVP_PKEY_verify_init(context.0.as_ptr()) })?;
+    let (message, message_len) = (representative.as_ptr(), representative.len());
+    // SAFETY: initialised above; the library reads `signature.len()` bytes of `signature` and `message_len` of `message`.
+    yes(unsafe { sys::EVP_PKEY_verify(context.0.as_ptr(), signature.as_ptr(), signature.len(), message, message_len) })
+}

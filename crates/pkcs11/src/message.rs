@@ -44,6 +44,8 @@ pub enum Scheme {
     Hmac384 = 8,
     /// HMAC with SHA-512 of a message.
     Hmac512 = 9,
+    /// ML-DSA of a message in its pure mode with an empty context (FIPS 204 section 5.2); the key has the parameter set.
+    MlDsa = 10,
 }
 
 /// Type of a secret key on a token.
@@ -76,6 +78,12 @@ pub enum Generate {
     Aes = 7,
     /// A key of HMAC; the size is in bytes.
     Hmac = 8,
+    /// An ML-DSA-44 pair (FIPS 204).
+    MlDsa44 = 9,
+    /// An ML-DSA-65 pair (FIPS 204).
+    MlDsa65 = 10,
+    /// An ML-DSA-87 pair (FIPS 204).
+    MlDsa87 = 11,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Function, Pkcs11};
 use cryptoki::error::{Error as ModuleError, RvError};
 use cryptoki::mechanism::aead::GcmParams;
+use cryptoki::mechanism::dsa::{HedgeType, SignAdditionalContext};
 use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
 use cryptoki::mechanism::rsa::{PkcsMgfType, PkcsOaepParams, PkcsOaepSource, PkcsPssParams};
 use cryptoki::mechanism::{Mechanism, MechanismType};
-use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
+use cryptoki::object::{
+    Attribute, AttributeType, KeyType, MlDsaParameterSetType, ObjectClass, ObjectHandle, ParameterSetType,
+};
 use cryptoki::session::{Session, UserType};
 use cryptoki::slot::{Slot, TokenInfo};
 use cryptoki::types::{AuthPin, Ulong};
@@ -202,6 +205,10 @@ impl Worker {
             }
             return Ok(spki::rsa(&modulus.ok_or_else(missing)?, &exponent));
         }
+        if kind == KeyType::ML_DSA {
+            // The private key's value is its secret: only the public object has the public half.
+            return ml_dsa_public(session, public.ok_or_else(missing)?)?.ok_or_else(missing);
+        }
         let (mut params, mut point) = (None, None);
         for attribute in session.get_attributes(handle, &[AttributeType::EcParams, AttributeType::EcPoint])? {
             match attribute {
@@ -214,7 +221,7 @@ impl Worker {
         match kind {
             KeyType::EC => Ok(spki::ec(&params.ok_or_else(missing)?, &point)),
             KeyType::EC_EDWARDS => Ok(spki::ed25519(&point)),
-            _ => Err(Error::new(Fault::KeyUnfit, "its type is not RSA, EC or Edwards")),
+            _ => Err(Error::new(Fault::KeyUnfit, "its type is not RSA, EC, Edwards or ML-DSA")),
         }
     }
 
@@ -248,6 +255,8 @@ impl Worker {
             Scheme::RsaPss384 => (pss(MechanismType::SHA384, PkcsMgfType::MGF1_SHA384, 48), true),
             Scheme::RsaPss512 => (pss(MechanismType::SHA512, PkcsMgfType::MGF1_SHA512, 64), true),
             Scheme::Ed25519 => (Mechanism::Eddsa(EddsaParams::new(EddsaSignatureScheme::Pure)), true),
+            // Without parameters: the token chooses between hedged and deterministic, and both verify alike.
+            Scheme::MlDsa => (Mechanism::MlDsa(SignAdditionalContext::new(HedgeType::Preferred, None)), true),
             Scheme::Hmac256 => (Mechanism::Sha256Hmac, false),
             Scheme::Hmac384 => (Mechanism::Sha384Hmac, false),
             Scheme::Hmac512 => (Mechanism::Sha512Hmac, false),
@@ -263,7 +272,12 @@ impl Worker {
         };
         let mechanism = Mechanism::RsaPkcsOaep(PkcsOaepParams::new(hash, mgf, PkcsOaepSource::empty()));
         let handle = self.key(module, &decrypt.key, true)?;
-        self.session(module)?.decrypt(&mechanism, handle, &decrypt.input).map_err(undecrypted)
+        self.session(module)?.decrypt(&mechanism, handle, &decrypt.input).map_err(|err| match err {
+            // What kryoptic answers a padding that does not fit. As a failure of the device it would end the host, for everybody,
+            // and tell the sender about the padding.
+            ModuleError::Pkcs11(RvError::DeviceError, Function::Decrypt) => Fault::Data.into(),
+            err => undecrypted(err),
+        })
     }
 
     fn gcm(&mut self, module: &Module, mut text: GcmText) -> Result<Vec<u8>, Error> {
@@ -312,6 +326,10 @@ impl Worker {
         let signs = || [vec![Attribute::Verify(true)], vec![Attribute::Sign(true), Attribute::Decrypt(false)]];
         let rsa = [Attribute::ModulusBits(size.into()), Attribute::PublicExponent(vec![1, 0, 1])];
         let curve = |oid: &[u8]| [Attribute::EcParams(oid.to_vec())];
+        let ml_dsa = |set: MlDsaParameterSetType| {
+            let set = [Attribute::ParameterSet(ParameterSetType::from(set))];
+            pair(&Mechanism::MlDsaKeyPairGen, signs(), &set)
+        };
         let made = match kind {
             Generate::P256 => {
                 pair(&Mechanism::EccKeyPairGen, signs(), &curve(b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"))
@@ -320,6 +338,9 @@ impl Worker {
             Generate::P521 => pair(&Mechanism::EccKeyPairGen, signs(), &curve(b"\x06\x05\x2b\x81\x04\x00\x23")),
             // A PrintableString, which all modules since version 3.0 of the standard know.
             Generate::Ed25519 => pair(&Mechanism::EccEdwardsKeyPairGen, signs(), &curve(b"\x13\x0cedwards25519")),
+            Generate::MlDsa44 => ml_dsa(MlDsaParameterSetType::ML_DSA_44),
+            Generate::MlDsa65 => ml_dsa(MlDsaParameterSetType::ML_DSA_65),
+            Generate::MlDsa87 => ml_dsa(MlDsaParameterSetType::ML_DSA_87),
             Generate::RsaSign => pair(&Mechanism::RsaPkcsKeyPairGen, signs(), &rsa),
             Generate::RsaDecrypt => {
                 let usage = [vec![Attribute::Encrypt(true)], vec![Attribute::Decrypt(true), Attribute::Sign(false)]];
@@ -333,6 +354,25 @@ impl Worker {
         };
         Ok(made?)
     }
+}
+
+/// Reads a public ML-DSA key as SubjectPublicKeyInfo; `None` if its attributes do not name a parameter set and a key of it.
+fn ml_dsa_public(session: &Session, public: ObjectHandle) -> Result<Option<Vec<u8>>, Error> {
+    let (mut set, mut value) = (None, None);
+    for attribute in session.get_attributes(public, &[AttributeType::ParameterSet, AttributeType::Value])? {
+        match attribute {
+            Attribute::ParameterSet(found) => set = Some(MlDsaParameterSetType::from(found)),
+            Attribute::Value(bytes) => value = Some(bytes),
+            _ => {}
+        }
+    }
+    let set = match set {
+        Some(MlDsaParameterSetType::ML_DSA_44) => spki::MlDsa::MlDsa44,
+        Some(MlDsaParameterSetType::ML_DSA_65) => spki::MlDsa::MlDsa65,
+        Some(MlDsaParameterSetType::ML_DSA_87) => spki::MlDsa::MlDsa87,
+        _ => return Ok(None),
+    };
+    Ok(value.and_then(|value| spki::ml_dsa(set, &value)))
 }
 
 /// Error of a login. A failure that says nothing of the PIN may count as a wrong one: the next try comes later.

@@ -3,9 +3,19 @@
 const RSA: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
 const EC: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 const ED25519: &[u8] = b"\x30\x05\x06\x03\x2b\x65\x70";
+/// AlgorithmIdentifier of ML-DSA (RFC 9881 section 2), all but its last byte.
+const ML_DSA: &[u8] = b"\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03";
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 2;
 const BIT_STRING: u8 = 3;
+
+/// Parameter sets of ML-DSA (FIPS 204 table 1).
+#[derive(Clone, Copy)]
+pub(crate) enum MlDsa {
+    MlDsa44,
+    MlDsa65,
+    MlDsa87,
+}
 
 /// Encodes a public RSA key from its modulus and exponent.
 pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
@@ -23,6 +33,16 @@ pub(crate) fn ec(params: &[u8], point: &[u8]) -> Vec<u8> {
 pub(crate) fn ed25519(point: &[u8]) -> Vec<u8> {
     let point = if point.len() == 32 { point } else { unwrapped(point) };
     element(SEQUENCE, &[ED25519, &element(BIT_STRING, &[&[0], point])])
+}
+
+/// Encodes an ML-DSA key (RFC 9881 section 4); `None` if it has not the length of its parameter set (FIPS 204 table 2).
+pub(crate) fn ml_dsa(set: MlDsa, key: &[u8]) -> Option<Vec<u8>> {
+    let (last, len) = match set {
+        MlDsa::MlDsa44 => (0x11, 1312),
+        MlDsa::MlDsa65 => (0x12, 1952),
+        MlDsa::MlDsa87 => (0x13, 2592),
+    };
+    (key.len() == len).then(|| element(SEQUENCE, &[ML_DSA, &[last], &element(BIT_STRING, &[&[0], key])]))
 }
 
 /// Encodes r and s of ECDSA in the DER form of RFC 3279 section 2.2.3; `None` for an odd length.
@@ -72,7 +92,10 @@ fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 mod tests {
     use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
     use aws_lc_rs::rsa::KeySize;
-    use aws_lc_rs::signature::{ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
+    use aws_lc_rs::signature::{
+        ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, ML_DSA_44_SIGNING, ML_DSA_65_SIGNING,
+        ML_DSA_87_SIGNING, PqdsaKeyPair, RsaKeyPair,
+    };
 
     use super::*;
 
@@ -94,6 +117,18 @@ mod tests {
         let point = pair.public_key().as_ref();
         assert_eq!(ed25519(point), der.as_ref());
         assert_eq!(ed25519(&element(4, &[point])), der.as_ref());
+
+        for (set, signing) in [
+            (MlDsa::MlDsa44, &ML_DSA_44_SIGNING),
+            (MlDsa::MlDsa65, &ML_DSA_65_SIGNING),
+            (MlDsa::MlDsa87, &ML_DSA_87_SIGNING),
+        ] {
+            let pair = PqdsaKeyPair::generate(signing).unwrap();
+            let der: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
+            let key = pair.public_key().as_ref();
+            assert_eq!(ml_dsa(set, key).unwrap(), der.as_ref());
+            assert!(ml_dsa(set, &key[1..]).is_none() && ml_dsa(set, &element(4, &[key])).is_none());
+        }
     }
 
     #[test]

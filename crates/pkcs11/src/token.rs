@@ -51,6 +51,8 @@ pub enum Signing {
     RsaPss(Hash),
     /// Ed25519 of the message (RFC 8032).
     Ed25519,
+    /// ML-DSA of the message in its pure mode with an empty context (FIPS 204 section 5.2).
+    MlDsa,
     /// HMAC of the message (RFC 2104).
     Hmac(Hash),
 }
@@ -189,7 +191,7 @@ impl Token {
             Signing::Ecdsa(hash, _) | Signing::RsaPkcs1(hash) | Signing::RsaPss(hash) => {
                 self.sign_digest(key, signing, &hash.of(message))
             }
-            Signing::Ed25519 | Signing::Hmac(_) => self.sign_input(key, signing, message),
+            Signing::Ed25519 | Signing::MlDsa | Signing::Hmac(_) => self.sign_input(key, signing, message),
         }
     }
 
@@ -206,11 +208,11 @@ impl Token {
                 }
                 self.sign_input(key, signing, digest)
             }
-            Signing::Ed25519 | Signing::Hmac(_) => Err(Fault::Mechanism.into()),
+            Signing::Ed25519 | Signing::MlDsa | Signing::Hmac(_) => Err(Fault::Mechanism.into()),
         }
     }
 
-    /// Signs what the token gets: a digest, for Ed25519 and HMAC a message.
+    /// Signs what the token gets: a digest, for Ed25519, ML-DSA and HMAC a message.
     fn sign_input(&self, key: &KeyName, signing: Signing, input: &[u8]) -> Result<Vec<u8>, Error> {
         let (scheme, input) = match signing {
             // Some modules reject a digest that is longer than the order. FIPS 186-5 section 6.4.1: its leftmost bits.
@@ -220,6 +222,7 @@ impl Token {
             Signing::RsaPss(Hash::Sha384) => (Scheme::RsaPss384, input.to_vec()),
             Signing::RsaPss(Hash::Sha512) => (Scheme::RsaPss512, input.to_vec()),
             Signing::Ed25519 => (Scheme::Ed25519, input.to_vec()),
+            Signing::MlDsa => (Scheme::MlDsa, input.to_vec()),
             Signing::Hmac(Hash::Sha256) => (Scheme::Hmac256, input.to_vec()),
             Signing::Hmac(Hash::Sha384) => (Scheme::Hmac384, input.to_vec()),
             Signing::Hmac(Hash::Sha512) => (Scheme::Hmac512, input.to_vec()),

@@ -1,5 +1,6 @@
 //! For tests only: the code that tests of several crates share.
 
+pub mod acvp;
 #[cfg(feature = "servers")]
 pub mod broker;
 #[cfg(feature = "servers")]
@@ -21,6 +22,8 @@ pub mod guide;
 pub mod haproxy;
 #[cfg(feature = "servers")]
 pub mod history;
+#[cfg(feature = "servers")]
+pub mod kryoptic;
 #[cfg(feature = "servers")]
 pub mod load;
 pub mod mle_vectors;

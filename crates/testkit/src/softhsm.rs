@@ -55,6 +55,11 @@ impl SoftHsm {
         self.folder.path().join("softhsm2.conf")
     }
 
+    /// Returns the variable that names the module's configuration, and the file.
+    pub fn environment(&self) -> (&'static str, PathBuf) {
+        ("SOFTHSM2_CONF", self.conf())
+    }
+
     /// Returns the folder of the fixture's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -75,10 +80,7 @@ impl SoftHsm {
     /// # Errors
     /// The file cannot be written.
     pub fn set_pin_file(&self, pin: &str) -> anyhow::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::write(self.pin_file(), format!("{pin}\n"))?;
-        std::fs::set_permissions(self.pin_file(), std::fs::Permissions::from_mode(0o600))?;
-        Ok(())
+        write_pin(&self.pin_file(), pin)
     }
 
     /// URI of the token with a module.
@@ -164,7 +166,15 @@ pub fn module() -> anyhow::Result<PathBuf> {
     found.context("softhsm2 is missing: scripts/setup-tests.sh installs it")
 }
 
-fn run(command: &mut Command) -> anyhow::Result<String> {
+/// Writes the file of a PIN, which only its owner may read.
+pub(crate) fn write_pin(file: &Path, pin: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(file, format!("{pin}\n"))?;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
+    Ok(())
+}
+
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     let program = command.get_program().display().to_string();
     let output =
         command.output().with_context(|| format!("{program} is missing: scripts/setup-tests.sh installs it"))?;

@@ -63,6 +63,8 @@ fn rust_tests() -> anyhow::Result<()> {
     let mut run = shell::command(nextest);
     run.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads", &threads.to_string()]);
     run.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
+    run.env("ACVP", shell::root().join(".venv/acvp"));
+    run.env("KRYOPTIC", shell::root().join(".venv/kryoptic/libkryoptic_pkcs11.so"));
     shell::run(&mut run)
 }
 

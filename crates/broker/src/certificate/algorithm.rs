@@ -134,9 +134,17 @@ pub(crate) fn scheme(signature: CertificateSignature) -> Scheme {
     match signature {
         CertificateSignature::Rsa(hash) => Scheme::RsaPkcs1(hash.into()),
         CertificateSignature::Ecdsa(hash) => Scheme::Ecdsa(hash.into()),
-        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa44) => Scheme::MlDsa(MlDsa::MlDsa44),
-        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa65) => Scheme::MlDsa(MlDsa::MlDsa65),
-        CertificateSignature::MlDsa(MlDsaAlgorithm::MlDsa87) => Scheme::MlDsa(MlDsa::MlDsa87),
+        CertificateSignature::MlDsa(set) => Scheme::MlDsa(set.into()),
+    }
+}
+
+impl From<MlDsaAlgorithm> for MlDsa {
+    fn from(set: MlDsaAlgorithm) -> MlDsa {
+        match set {
+            MlDsaAlgorithm::MlDsa44 => MlDsa::MlDsa44,
+            MlDsaAlgorithm::MlDsa65 => MlDsa::MlDsa65,
+            MlDsaAlgorithm::MlDsa87 => MlDsa::MlDsa87,
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum Form {
     Mac(MacKey),
     /// Input keying material of a derivation.
     Secret(Zeroizing<Vec<u8>>),
-    /// Key pair of RSA or ECDSA.
+    /// Key pair of RSA or ECDSA, or of ML-DSA on a token.
     Pair(Secret, PublicKey),
     Unwrap(Box<UnwrapKey>),
     Ed25519(Ed25519KeyPair),
@@ -49,7 +49,7 @@ impl fmt::Debug for Form {
     }
 }
 
-/// Private half of RSA or ECDSA.
+/// Private half of RSA or ECDSA, or of ML-DSA on a token.
 pub(crate) enum Secret {
     Here(PrivateKey),
     Token(TokenKey),
@@ -282,7 +282,7 @@ fn on_token(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Fo
             sealing: None,
         })),
         Algorithm::Mac(algorithm) => Ok(Form::Mac(MacKey::Token(key, algorithm))),
-        Algorithm::Ecdsa(_) | Algorithm::Rsa(_) => {
+        Algorithm::Ecdsa(_) | Algorithm::Rsa(_) | Algorithm::MlDsa(_) => {
             Ok(Form::Pair(Secret::Token(key), PublicKey::from_spki(&public).map_err(|_| damaged())?))
         }
         Algorithm::Ed25519 => Ok(Form::TokenEd25519(key, public)),
@@ -291,7 +291,7 @@ fn on_token(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Fo
             decoys: hkdf::Salt::new(HKDF_SHA256, DECOY_SALT).extract(&decoys),
             spki: public,
         }))),
-        Algorithm::Derive(_) | Algorithm::MlDsa(_) | Algorithm::Kem(_) => Err(damaged()),
+        Algorithm::Derive(_) | Algorithm::Kem(_) => Err(damaged()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sealway_awslc::{Hash, Kind, PublicKey, Scheme};
+use sealway_awslc::{Hash, Kind, MlDsa, PublicKey, Scheme};
 use sealway_pkcs11::{
     Error, Fault, Gcm, Generate, Hash as TokenHash, KeyName, ObjectKind, SecretKind, Signing, Token, Uri,
 };
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use super::algorithm::secret_len;
 use super::material::SECRET_LENS;
 use super::{Algorithm, Content, Wrap, WrappedKey};
-use crate::profile::policy::{Curve, EncryptAlgorithm, MacAlgorithm};
+use crate::profile::policy::{Curve, EncryptAlgorithm, MacAlgorithm, MlDsaAlgorithm};
 use crate::service::{count_kek, work_of};
 use crate::{Code, Refusal, Result};
 
@@ -119,13 +119,14 @@ impl TokenKey {
         Refusal::new(code, format!("{}: {err}", self.token.name()))
     }
 
-    /// Signs an input by RSA or ECDSA, the latter in DER form. The signature is verified before it leaves: a token whose key
+    /// Signs an input by RSA, ECDSA in DER form, or ML-DSA in its pure mode with an empty context. The signature is verified before it leaves: a token whose key
     /// was replaced, or that computes wrongly, gives an error.
     pub(crate) fn sign(&self, public: &PublicKey, scheme: Scheme, content: Content, input: &[u8]) -> Result<Vec<u8>> {
         let signing = match (scheme, public.kind()) {
             (Scheme::RsaPkcs1(hash), _) => digest(hash).map(Signing::RsaPkcs1),
             (Scheme::RsaPss(hash), _) => digest(hash).map(Signing::RsaPss),
             (Scheme::Ecdsa(hash), Kind::Ec(curve)) => digest(hash).map(|hash| Signing::Ecdsa(hash, order_len(curve))),
+            (Scheme::MlDsa(set), Kind::MlDsa(found)) => (set == found).then_some(Signing::MlDsa),
             (Scheme::Ecdsa(_) | Scheme::MlDsa(_), _) => None,
         };
         let signing = signing.ok_or_else(|| Refusal::new(Code::Internal, "SignData: not an algorithm of tokens"))?;
@@ -284,7 +285,10 @@ pub(crate) fn generate(
         Algorithm::RsaUnwrap(bits) => (Generate::RsaDecrypt, bits),
         Algorithm::Encrypt(_) => (Generate::Aes, u32::try_from(secret_len(algorithm)).unwrap_or(0)),
         Algorithm::Mac(_) => (Generate::Hmac, u32::try_from(secret_len(algorithm)).unwrap_or(0)),
-        Algorithm::Derive(_) | Algorithm::MlDsa(_) | Algorithm::Kem(_) => return Err(not_on_tokens(algorithm)),
+        Algorithm::MlDsa(MlDsaAlgorithm::MlDsa44) => (Generate::MlDsa44, 0),
+        Algorithm::MlDsa(MlDsaAlgorithm::MlDsa65) => (Generate::MlDsa65, 0),
+        Algorithm::MlDsa(MlDsaAlgorithm::MlDsa87) => (Generate::MlDsa87, 0),
+        Algorithm::Derive(_) | Algorithm::Kem(_) => return Err(not_on_tokens(algorithm)),
     };
     // Never sent twice: a caller that repeats it meets the key that the first call may have generated.
     let made = on.run(|token, _| token.generate(label, kind.0, kind.1));
@@ -330,7 +334,8 @@ fn check_public(algorithm: Algorithm, spki: &[u8]) -> Result<()> {
         (Algorithm::Ecdsa(curve), Kind::Ec(found)) => order_len(found) == curve.bits().div_ceil(8) as usize,
         (Algorithm::Rsa(bits) | Algorithm::RsaUnwrap(bits), Kind::Rsa(found)) => bits == found,
         (Algorithm::Ed25519, Kind::Ed25519) => true,
-        (Algorithm::MlDsa(_) | Algorithm::Kem(_), _) => return Err(not_on_tokens(algorithm)),
+        (Algorithm::MlDsa(set), Kind::MlDsa(found)) => MlDsa::from(set) == found,
+        (Algorithm::Kem(_), _) => return Err(not_on_tokens(algorithm)),
         _ => false,
     };
     if is_fit { Ok(()) } else { Err(unfit("it has another type or size")) }
@@ -431,5 +436,26 @@ impl Wrap for TokenKek {
 
     fn active_id(&self) -> &str {
         KEK_ID
+    }
+}
+
+#[cfg(all(test, not(feature = "fips")))]
+mod tests {
+    use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+    use aws_lc_rs::signature::{KeyPair, PqdsaKeyPair};
+
+    use super::*;
+
+    #[test]
+    fn a_key_of_another_parameter_set_is_rejected() {
+        for (name, set) in MlDsaAlgorithm::NAMES {
+            let pair = PqdsaKeyPair::generate(crate::keys::form::ml_dsa(set)).unwrap();
+            let spki: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
+            for (_, other) in MlDsaAlgorithm::NAMES {
+                let checked = check_public(Algorithm::MlDsa(other), spki.as_ref());
+                assert_eq!(checked.is_ok(), other == set, "{name}");
+            }
+            assert!(check_public(Algorithm::Ecdsa(Curve::P256), spki.as_ref()).is_err());
+        }
     }
 }

@@ -277,13 +277,14 @@ fn hash_of(algorithm: SignAlgorithm) -> Option<SignatureHash> {
     }
 }
 
-/// Scheme of an algorithm of RSA or ECDSA; `None` for others.
+/// Scheme of an algorithm of RSA, ECDSA or ML-DSA; `None` for Ed25519.
 fn scheme(algorithm: SignAlgorithm) -> Option<Scheme> {
     match algorithm {
         SignAlgorithm::RsaPkcs1(hash) => Some(Scheme::RsaPkcs1(hash.into())),
         SignAlgorithm::RsaPss(hash) => Some(Scheme::RsaPss(hash.into())),
         SignAlgorithm::EcdsaDer(_, hash) | SignAlgorithm::EcdsaRaw(_, hash) => Some(Scheme::Ecdsa(hash.into())),
-        SignAlgorithm::Ed25519 | SignAlgorithm::MlDsa(_) => None,
+        SignAlgorithm::MlDsa(set) => Some(Scheme::MlDsa(set.into())),
+        SignAlgorithm::Ed25519 => None,
     }
 }
 

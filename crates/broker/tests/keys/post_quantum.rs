@@ -58,7 +58,7 @@ fn encapsulation_refuses_what_wycheproof_calls_invalid() {
 }
 
 /// Encodes a seed as PKCS#8 (RFC 9881): the lengths are fixed.
-fn seed_pkcs8(last: u8, seed: &[u8]) -> Vec<u8> {
+pub(crate) fn seed_pkcs8(last: u8, seed: &[u8]) -> Vec<u8> {
     let before: [u8; 22] = [
         0x30, 0x34, 0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, last,
         0x04, 0x22, 0x80, 0x20,

@@ -2,21 +2,21 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
-use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPublicEncryptingKey, PublicEncryptingKey};
+use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepPublicEncryptingKey, PublicEncryptingKey};
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::object::{Attribute, KeyType, ObjectClass};
 use cryptoki::session::UserType;
 use cryptoki::types::AuthPin;
-use sealway_awslc::{Hash as Digest, PublicKey, Scheme as Verified};
+use sealway_awslc::{Hash as Digest, Kind, MlDsa, PublicKey, Scheme as Verified};
 use sealway_pkcs11::{Fault, Gcm, Generate, Hash, KeyName, SecretKind, Signing, Token};
 use sealway_testkit::softhsm::{PIN, SoftHsm};
 
-use crate::{PATIENCE, ready};
+use crate::{Hsm, PATIENCE, ready};
 
 const MESSAGE: &[u8] = b"a message of no special length";
 
-fn token() -> (SoftHsm, Token) {
+fn softhsm() -> (SoftHsm, Token) {
     let hsm = SoftHsm::new().unwrap();
     let token = ready(&hsm, hsm.module(), PATIENCE);
     (hsm, token)
@@ -24,7 +24,12 @@ fn token() -> (SoftHsm, Token) {
 
 #[test]
 fn signatures_of_every_kind_verify_under_the_public_half_that_the_token_gives() {
-    let (_hsm, token) = token();
+    for hsm in Hsm::all() {
+        signatures(&hsm.token());
+    }
+}
+
+fn signatures(token: &Token) {
     let hashes = [(Hash::Sha256, Digest::Sha256), (Hash::Sha384, Digest::Sha384), (Hash::Sha512, Digest::Sha512)];
     for (label, kind, order_len) in
         [("p256", Generate::P256, 32), ("p384", Generate::P384, 48), ("p521", Generate::P521, 66)]
@@ -52,8 +57,45 @@ fn signatures_of_every_kind_verify_under_the_public_half_that_the_token_gives() 
 }
 
 #[test]
+fn ml_dsa_signatures_verify_and_a_token_without_ml_dsa_says_so() {
+    let hsm = Hsm::kryoptic();
+    let token = hsm.token();
+    for (label, kind, set, len) in [
+        ("ml-dsa-44", Generate::MlDsa44, MlDsa::MlDsa44, 2420),
+        ("ml-dsa-65", Generate::MlDsa65, MlDsa::MlDsa65, 3309),
+        ("ml-dsa-87", Generate::MlDsa87, MlDsa::MlDsa87, 4627),
+    ] {
+        let key = token.generate(label, kind, 0).unwrap();
+        let public = PublicKey::from_spki(&token.public_key(&key).unwrap()).unwrap();
+        assert_eq!(public.kind(), Kind::MlDsa(set), "{label}");
+        for message in [b"".as_slice(), MESSAGE, &[5; 100_000]] {
+            let signature = token.sign(&key, Signing::MlDsa, message).unwrap();
+            assert_eq!(signature.len(), len, "{label}");
+            public.verify(Verified::MlDsa(set), message, &signature).unwrap();
+            assert!(public.verify(Verified::MlDsa(set), b"another", &signature).is_err(), "{label}");
+        }
+        assert_eq!(token.sign_digest(&key, Signing::MlDsa, &[0; 64]).unwrap_err().fault, Fault::Mechanism, "{label}");
+        let others = token.sign(&key, Signing::Ecdsa(Hash::Sha256, 32), MESSAGE).unwrap_err().fault;
+        assert_eq!(others, Fault::KeyUnfit, "{label}");
+    }
+    // The value of a private key is its secret: without the public object there is no public half.
+    hsm.tool(&["--delete-object", "--type", "pubkey", "--label", "ml-dsa-44"]);
+    let alone = KeyName { id: None, label: Some("ml-dsa-44".into()) };
+    assert_eq!(token.public_key(&alone).unwrap_err().fault, Fault::KeyUnfit);
+    let (_hsm, token) = softhsm();
+    let host = token.host_id();
+    let err = token.generate("ml-dsa", Generate::MlDsa65, 0).unwrap_err();
+    assert_eq!((err.fault, token.host_id()), (Fault::Mechanism, host), "{err}");
+}
+
+#[test]
 fn an_encrypted_content_key_decrypts_and_a_changed_one_is_told_from_a_fault() {
-    let (_hsm, token) = token();
+    for hsm in Hsm::all() {
+        content_keys(&hsm.token(), matches!(hsm, Hsm::Kryoptic(_)));
+    }
+}
+
+fn content_keys(token: &Token, has_sha256: bool) {
     let key = token.generate("decrypts", Generate::RsaDecrypt, 2048).unwrap();
     let public = PublicEncryptingKey::from_der(&token.public_key(&key).unwrap()).unwrap();
     let public = OaepPublicEncryptingKey::new(public).unwrap();
@@ -64,7 +106,12 @@ fn an_encrypted_content_key_decrypts_and_a_changed_one_is_told_from_a_fault() {
     encrypted[100] ^= 1;
     assert_eq!(token.decrypt_oaep(&key, true, &encrypted).unwrap_err().fault, Fault::Data);
     // SoftHSM has OAEP with SHA-1 alone.
-    assert_eq!(token.decrypt_oaep(&key, false, &encrypted).unwrap_err().fault, Fault::Mechanism);
+    let expected = if has_sha256 { Fault::Data } else { Fault::Mechanism };
+    assert_eq!(token.decrypt_oaep(&key, false, &encrypted).unwrap_err().fault, expected);
+    if has_sha256 {
+        public.encrypt(&OAEP_SHA256_MGF1SHA256, b"content key", &mut encrypted, None).unwrap();
+        assert_eq!(token.decrypt_oaep(&key, false, &encrypted).unwrap().as_slice(), b"content key");
+    }
     // A key that decrypts does not sign.
     assert_eq!(token.sign(&key, Signing::RsaPkcs1(Hash::Sha256), MESSAGE).unwrap_err().fault, Fault::KeyUnfit);
     assert_eq!(token.host_id(), host, "an input ended the host");
@@ -72,7 +119,13 @@ fn an_encrypted_content_key_decrypts_and_a_changed_one_is_told_from_a_fault() {
 
 #[test]
 fn secret_keys_give_what_a_library_gives_for_the_same_key() {
-    let (hsm, token) = token();
+    for hsm in Hsm::all() {
+        secret_keys(&hsm);
+    }
+}
+
+fn secret_keys(hsm: &Hsm) {
+    let token = hsm.token();
     let file = hsm.folder().join("secret");
     std::fs::write(&file, [7; 32]).unwrap();
     let file = file.display().to_string();
@@ -89,9 +142,8 @@ fn secret_keys_give_what_a_library_gives_for_the_same_key() {
         "aes",
         "--sensitive",
         "--usage-decrypt",
-    ])
-    .unwrap();
-    import_generic(&hsm);
+    ]);
+    import_generic(hsm);
     // The objects are younger than the host.
     let aes = KeyName { id: None, label: Some("aes".into()) };
     let mac = KeyName { id: Some(vec![2]), label: None };
@@ -122,10 +174,11 @@ fn secret_keys_give_what_a_library_gives_for_the_same_key() {
     }
 }
 
-/// Creates a generic secret of 64 bytes of 7 with the id 2: in a process of its own, as SoftHSM reads one configuration.
-fn import_generic(hsm: &SoftHsm) {
+/// Creates a generic secret of 64 bytes of 7 with the id 2: in a process of its own, as a module reads one configuration.
+fn import_generic(hsm: &Hsm) {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "operations::create_generic"]).env("SOFTHSM2_CONF", hsm.conf());
+    let (name, conf) = hsm.environment();
+    command.args(["--exact", "--ignored", "operations::create_generic"]).env(name, conf);
     assert!(command.env("MODULE", hsm.module()).status().unwrap().success());
 }
 
@@ -152,7 +205,12 @@ fn create_generic() {
 
 #[test]
 fn keys_are_found_by_all_that_is_named_and_never_by_less() {
-    let (_hsm, token) = token();
+    for hsm in Hsm::all() {
+        names(&hsm.token());
+    }
+}
+
+fn names(token: &Token) {
     let key = token.generate("one", Generate::P256, 0).unwrap();
     let by = |id: Option<Vec<u8>>, label: Option<&str>| KeyName { id, label: label.map(str::to_owned) };
     assert_eq!(token.public_key(&by(None, Some("one"))), token.public_key(&key));

@@ -157,6 +157,8 @@ fn run(binary: &Binary, name: &str, mutant: u32, trace: Option<&Path>, processor
     command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     command.env("SEALWAY_MUTANT", mutant.to_string());
     command.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
+    command.env("ACVP", shell::root().join(".venv/acvp"));
+    command.env("KRYOPTIC", shell::root().join(".venv/kryoptic/libkryoptic_pkcs11.so"));
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1").env("RUST_BACKTRACE", "0");
     // The same cases for each mutant and in each run.
     command.env("PROPTEST_RNG_SEED", "1");
