@@ -44,7 +44,11 @@ const AREAS: &[Area] = &[
     Area {
         name: "replay windows",
         part: "proto",
-        files: &["crates/proto/src/session/replay.rs", "crates/proto/src/wire/nonce.rs", "crates/proto/src/wire/stamp.rs"],
+        files: &[
+            "crates/proto/src/session/replay.rs",
+            "crates/proto/src/wire/nonce.rs",
+            "crates/proto/src/wire/stamp.rs",
+        ],
         goal: 95,
     },
     Area { name: "routes", part: "forms", files: &["crates/proto/src/routes/"], goal: 90 },
