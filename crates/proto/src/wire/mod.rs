@@ -9,8 +9,6 @@ pub mod nonce;
 pub mod session_id;
 pub mod stamp;
 pub mod stripped;
-#[cfg(test)]
-mod tests;
 
 pub use client_id::ClientId;
 pub use header::{Field, Headers};
@@ -67,3 +65,6 @@ impl Wire {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
