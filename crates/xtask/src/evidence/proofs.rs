@@ -84,7 +84,7 @@ pub(super) fn run() -> anyhow::Result<Record> {
     record.figure("defects planted around the code that are found", format!("{wrapped} of {wrapped}"));
     record.figure("defects planted in the source that are found", format!("{0} of {0}", planted.found));
     record.table("Properties", &["harness", "property", "bound", "cases", "seconds"], held);
-    record.table("SourceDefects defects", &["harness", "defect", "place", "counter-example"], defects);
+    record.table("Planted defects", &["harness", "defect", "place", "counter-example"], defects);
     if !planted.left_out.is_empty() {
         record.missing(
             &format!("{} defects in the source: {}", planted.left_out.len(), planted.left_out.join("; ")),
