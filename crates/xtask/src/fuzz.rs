@@ -13,7 +13,7 @@ use crate::shell;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// How targets are built.
+/// The form of a build of the targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As a release, with the coverage of all crates.

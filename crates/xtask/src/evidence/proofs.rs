@@ -118,7 +118,7 @@ fn gaps(record: &mut Record) {
 
 /// The result of planting defects in the source.
 #[derive(Debug, Default)]
-struct Planted {
+struct SourceDefects {
     found: usize,
     /// Defects that the time of the run was too short for.
     left_out: Vec<String>,
@@ -141,14 +141,14 @@ fn patches(first: &str) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Plants each defect of the folder alone, and runs its harness.
-fn plant(rows: &mut Vec<Vec<String>>) -> anyhow::Result<Planted> {
+fn plant(rows: &mut Vec<Vec<String>>) -> anyhow::Result<SourceDefects> {
     let patches = patches(&std::env::var(FIRST_VARIABLE).unwrap_or_default())?;
     let bound = match std::env::var(SECONDS_VARIABLE) {
         Ok(seconds) => Duration::from_secs(seconds.parse().with_context(|| SECONDS_VARIABLE.to_owned())?),
         Err(_) => Duration::MAX,
     };
     let begin = Instant::now();
-    let mut planted = Planted::default();
+    let mut planted = SourceDefects::default();
     let copy = shell::target_dir().join("evidence-proofs");
     copy_tree(&copy)?;
     let mut missed = Vec::new();

@@ -17,7 +17,7 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 const RUST_FLAGS: &str = "-Zsanitizer=address";
 const C_FLAGS: &str = "-fsanitize=address -fno-omit-frame-pointer -g1";
 const OPTIONS: &str = "allow_addr2line=1:strict_string_checks=1:detect_stack_use_after_return=1";
-/// Packages whose tests run.
+/// Packages whose tests run under the sanitizer.
 const PACKAGES: [&str; 4] =
     ["sealway-awslc", "sealway-pkcs11-module", "sealway-evidence-memory", "sealway-evidence-constant-time"];
 const MODULE: &str = "libsealway_pkcs11_module.so";
@@ -41,9 +41,9 @@ struct Program {
     folder: PathBuf,
 }
 
-/// What cargo built: the test programs, and the module in C's form.
+/// Artefacts of a build: the test programs, and the module in C's form.
 #[derive(Debug, Default, PartialEq)]
-struct Built {
+struct Artefacts {
     programs: Vec<Program>,
     module: Option<PathBuf>,
 }
@@ -115,7 +115,7 @@ fn gaps(record: &mut Record) {
 }
 
 /// Builds the tests with the instrumentation.
-fn build() -> anyhow::Result<Built> {
+fn build() -> anyhow::Result<Artefacts> {
     let mut cargo = shell::command("cargo");
     cargo.args(["+nightly", "test", "--no-run", "--locked", "--target", TRIPLE]);
     cargo.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
@@ -129,9 +129,9 @@ fn build() -> anyhow::Result<Built> {
     Ok(built)
 }
 
-/// Parses cargo's messages.
-fn parse(messages: &str) -> anyhow::Result<Built> {
-    let mut built = Built::default();
+/// Parses the messages that cargo prints as JSON.
+fn parse(messages: &str) -> anyhow::Result<Artefacts> {
+    let mut built = Artefacts::default();
     for line in messages.lines() {
         let message: Value = serde_json::from_str(line).with_context(|| format!("no message of cargo: {line}"))?;
         if message["reason"] != "compiler-artifact" {

@@ -15,7 +15,7 @@ pub(super) struct Count {
     pub(super) blocks: usize,
     /// Functions, implementations, traits, declarations of foreign functions and attributes.
     pub(super) items: usize,
-    /// Which part of the crate runs.
+    /// The part of the crate that runs in this job.
     pub(super) runs: &'static str,
 }
 
