@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::daemon::root;
+use crate::place::root;
 
 /// One case: its group, its question and its answer.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 //! 60 valid ones of private keys. The library takes the message representative of that interface in the place of a digest; no
 //! function of this crate passes one. It signs with randomness of its own, so that no signature is made as in the vectors.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use sealway_testkit::acvp::{Case, cases};
 
 use super::{Kind, MlDsa, PrivateKey, PublicKey};
