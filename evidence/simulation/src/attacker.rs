@@ -240,7 +240,7 @@ impl Attacker {
             }
             sleep(Duration::from_millis(5)).await;
         }
-        sleep(Duration::from_secs(2)).await;
+        sleep(Duration::from_millis(600)).await;
     }
 
     /// Revokes sessions as the operator does, until a time.

@@ -18,6 +18,9 @@ use crate::provider::{self, SeedProvider};
 use crate::redis::{self, Redis, Restart};
 use crate::world::{Counts, Defect, World};
 
+/// Time after the last fault for the calls in progress.
+const REST: Duration = Duration::from_millis(500);
+
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -149,9 +152,13 @@ async fn simulate(seed: u64, time: Duration, defect: Option<Defect>) -> Outcome 
     let hosts = (0..=replicas).map(redis::host).chain((0..sentinels).map(redis::sentinel)).collect();
     let run = Arc::new(Run { world: world.clone(), network, redis, gateways, backing, hosts });
     run.clone().disturb(until).await;
+    // A call in progress has a moment to end; one whose body dribbles is given up.
+    sleep(REST).await;
     for client in clients {
-        if let Err(err) = client.await {
-            std::panic::resume_unwind(err.into_panic());
+        client.abort();
+        match client.await {
+            Err(err) if err.is_panic() => std::panic::resume_unwind(err.into_panic()),
+            _ => {}
         }
     }
     wire.replay_all().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealway_evidence_simulation::{Defect, Outcome, run, run_with};
 
 /// Simulated time of a run.
-const TIME: Duration = Duration::from_secs(3);
+const TIME: Duration = Duration::from_secs(2);
 const SEEDS: u64 = 200;
 
 fn again(seed: u64) -> String {
@@ -22,7 +22,7 @@ fn invariants_hold_in_200_seeds() {
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     assert!(sum(|outcome| outcome.counts.served) > 4 * SEEDS);
     assert!(sum(|outcome| outcome.counts.answered) > 3 * SEEDS);
-    assert!(sum(|outcome| outcome.counts.rejected) > 2 * SEEDS);
+    assert!(sum(|outcome| outcome.counts.rejected) > SEEDS);
     assert!(sum(|outcome| outcome.counts.revocations) > SEEDS / 4);
     assert!(sum(|outcome| outcome.counts.faults) > SEEDS / 4);
 }
