@@ -42,8 +42,7 @@ struct RawBroker {
     /// Profiles for keys of some algorithms, instead of `profile`: `ES256`, `ES384`, `ML-DSA-65`, `ML-DSA-87`.
     /// - type: algorithms to profiles
     /// - default: none
-    #[serde(default)]
-    profiles: BTreeMap<String, String>,
+    profiles: Option<BTreeMap<String, String>>,
     /// User that the broker must run as.
     uid: Option<u32>,
 }
@@ -116,7 +115,7 @@ impl IdentityConfig {
                     problems.add(format!("sessions.identity.broker.{name}"), format!("expected 1 to {len_max} bytes"));
                 }
             }
-            let profiles = raw.profiles.into_iter().filter_map(|(name, profile)| {
+            let profiles = raw.profiles.into_iter().flatten().filter_map(|(name, profile)| {
                 let setting = format!("sessions.identity.broker.profiles.{name}");
                 if profile.is_empty() || profile.len() > 64 {
                     problems.add(&setting, "expected 1 to 64 bytes");
