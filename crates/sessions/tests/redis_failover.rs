@@ -30,12 +30,15 @@ fn with_admin() -> String {
     format!("{USER}\nuser admin on >secret ~* &* +@all")
 }
 
-/// Cuts a master off from its replicas and the Sentinels, but not from the store's user. The user `admin` is needed.
-fn cut_links(master: &Redis) {
-    let admin = |args: &[&str]| master.cli(&[&["--user", "admin", "--pass", "secret"], args].concat()).unwrap();
-    admin(&["ACL", "SETUSER", "default", "off"]);
-    admin(&["CLIENT", "KILL", "TYPE", "replica"]);
-    admin(&["CLIENT", "KILL", "USER", "default"]);
+/// Runs a command at a master as the user `admin`, which is needed.
+fn as_admin(master: &Redis, args: &[&str]) {
+    master.cli(&[&["--user", "admin", "--pass", "secret"], args].concat()).unwrap();
+}
+
+/// Cuts a master off from its replicas: nobody logs in as they do any more. Who is logged in stays.
+fn cut_replicas(master: &Redis) {
+    as_admin(master, &["ACL", "SETUSER", "default", "off"]);
+    as_admin(master, &["CLIENT", "KILL", "TYPE", "replica"]);
 }
 
 /// Replays nonces at a store until a moment after it is up; returns how many were granted.
@@ -69,7 +72,7 @@ async fn a_promoted_replica_that_misses_nonces_readmits_none(options: RedisOptio
     tokio::task::block_in_place(|| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                cut_links(&servers.nodes[0]);
+                cut_replicas(&servers.nodes[0]);
                 servers.nodes[1..].iter().for_each(|node| node.pause().unwrap());
             });
             let start = Instant::now();
@@ -142,10 +145,11 @@ impl Sides {
     }
 }
 
-/// Cuts the first master off, and waits for its successor. The user `admin` is needed.
+/// Cuts the first master off from its replicas and the Sentinels, but not from the store's user, and waits for its successor.
 fn cut_off_master(servers: &RedisSentinel) {
     tokio::task::block_in_place(|| {
-        cut_links(&servers.nodes[0]);
+        cut_replicas(&servers.nodes[0]);
+        as_admin(&servers.nodes[0], &["CLIENT", "KILL", "USER", "default"]);
         servers.wait_for_other_than(0).unwrap();
     });
 }
