@@ -45,10 +45,13 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns a command that takes only the processor time that nothing else wants.
+/// Returns a command that takes only the processor time that nothing else wants, or little of it where the system allows no idle
+/// class.
 pub(crate) fn idle(of: &Command) -> Command {
-    let mut idle = command("chrt");
-    idle.args(["--idle", "0"]).arg(of.get_program()).args(of.get_args());
+    let is_allowed = output(Command::new("chrt").args(["--idle", "0", "true"])).is_ok();
+    let (program, arguments) = if is_allowed { ("chrt", ["--idle", "0"]) } else { ("nice", ["-n", "19"]) };
+    let mut idle = command(program);
+    idle.args(arguments).arg(of.get_program()).args(of.get_args());
     for (name, value) in of.get_envs() {
         match value {
             Some(value) => idle.env(name, value),
