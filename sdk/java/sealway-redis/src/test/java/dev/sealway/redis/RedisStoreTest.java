@@ -39,6 +39,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import org.eclipse.jetty.ee11.servlet.FilterHolder;
 import org.eclipse.jetty.ee11.servlet.ServletContextHandler;
 import org.eclipse.jetty.ee11.servlet.ServletHolder;
@@ -281,8 +282,24 @@ class RedisStoreTest {
             assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis())));
             assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis())));
             assertThrows(StoreException.class, () -> durable.reserve(claim(System.currentTimeMillis())));
-            durable.reserve(claim(System.currentTimeMillis()));
-            fresh.reserve(claim(System.currentTimeMillis()));
+            untilGranted(durable);
+            untilGranted(fresh);
+        }
+    }
+
+    /** The gateway may have found out too, and begun an epoch of its own, whose floor lies ahead for a moment. */
+    private void untilGranted(RedisStore store) {
+        long until = System.nanoTime() + 20_000_000_000L;
+        while (true) {
+            try {
+                store.reserve(claim(System.currentTimeMillis()));
+                return;
+            } catch (StoreException early) {
+                if (System.nanoTime() > until) {
+                    throw early;
+                }
+                LockSupport.parkNanos(50_000_000L);
+            }
         }
     }
 
