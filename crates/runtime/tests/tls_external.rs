@@ -15,6 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use pki::{Ground, HandshakeResult, client, meet, meet_from, server};
 use rustls::HandshakeKind;
 use sealway_runtime::tls::{AcceptError, ExternalKey, KeyFault, KeyScheme, Server, ServerFiles, Turns};
+use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -104,6 +105,25 @@ async fn a_handshake_costs_one_signature_and_a_resumed_one_none() {
             assert_eq!(key.begun.load(Ordering::Relaxed), 1, "{kind:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_hello_that_comes_in_pieces_of_eight_bytes_costs_one_signature() {
+    let ground = Ground::new();
+    let key = slow_key(&ground, 1, usize::MAX);
+    let listener = ground.load(files(&key, ground.plain()));
+    let (here, there) = tokio::io::duplex(8);
+    let connector = tokio_rustls::TlsConnector::from(ground.client(None));
+    let asking = async {
+        let mut stream = connector.connect("localhost".try_into().unwrap(), here).await.unwrap();
+        let _ = stream.read(&mut [0]).await;
+        panic!("the server ends later");
+    };
+    tokio::select! {
+        accepted = listener.accept(there, None) => drop(accepted.unwrap()),
+        () = asking => {}
+    }
+    assert_eq!(key.begun.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

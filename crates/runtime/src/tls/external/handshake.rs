@@ -21,8 +21,8 @@ const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 /// Bytes of a connection before its signature.
 #[derive(Default)]
 struct Prologue {
-    /// Bytes of the client, as they were read.
-    read: Vec<Vec<u8>>,
+    /// Bytes of the client.
+    read: Vec<u8>,
     /// Bytes that were sent: those of a HelloRetryRequest, or none.
     sent: Vec<u8>,
 }
@@ -51,8 +51,8 @@ where
             return Err(AcceptError::Io(io::ErrorKind::UnexpectedEof.into()));
         }
         if let Some(before) = &mut before {
-            before.read.push(bytes.to_vec());
-            if before.read.iter().map(Vec::len).sum::<usize>() > HELLO_LEN_MAX {
+            before.read.extend_from_slice(bytes);
+            if before.read.len() > HELLO_LEN_MAX {
                 return Err(AcceptError::Io(too_long()));
             }
         }
@@ -107,9 +107,7 @@ async fn sign<IO: AsyncWrite + Unpin>(
         Err(busy) => return Err(without_key(io, busy.into()).await),
     };
     let processing = tokio::task::spawn_blocking(move || {
-        let all =
-            |connection: &mut ServerConnection| before.read.iter().try_for_each(|bytes| process(connection, bytes));
-        let (processed, fault) = signer::with_key(|| all(&mut connection));
+        let (processed, fault) = signer::with_key(|| process(&mut connection, &before.read));
         drop(turn);
         (connection, processed, fault, before.sent)
     });
