@@ -196,7 +196,8 @@ async fn a_client_with_its_share_of_the_waiting_handshakes_is_rejected_at_once_a
     // One has the turn.
     (0..1 + SHARE + 3).for_each(|_| start(&mut strangers, 1));
     for _ in 0..3 {
-        let met = strangers.join_next().await.unwrap().unwrap();
+        let met = timeout(Duration::from_secs(30), strangers.join_next()).await.expect("all of them wait");
+        let met = met.unwrap().unwrap();
         assert_eq!(met.server.as_ref().unwrap_err().class(), "key_busy_client");
         assert!(met.told().contains("InternalError"), "{}", met.told());
     }

@@ -185,7 +185,7 @@ mod tests {
         let held = turns.turn(1, client(1)).await.unwrap();
         let mut greedy: Vec<_> = (0..CLIENT_WAITING_MAX).map(|_| Box::pin(turns.turn(1, client(1)))).collect();
         assert!(greedy.iter_mut().all(|turn| turn.now_or_never().is_none()));
-        assert_eq!(turns.turn(1, client(1)).await.unwrap_err(), Busy::Client);
+        assert_eq!(turns.turn(1, client(1)).now_or_never().unwrap().unwrap_err(), Busy::Client);
         // Its share of another listener is another one.
         let mut elsewhere = Box::pin(turns.turn(2, client(1)));
         assert!((&mut elsewhere).now_or_never().is_none());
@@ -213,7 +213,7 @@ mod tests {
             (0..WAITING_MAX).map(|at| Box::pin(turns.turn(1, client(u8::try_from(at % 8).unwrap())))).collect();
         assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
         for client in [None, client(1), client(9)] {
-            assert_eq!(turns.turn(1, client).await.unwrap_err(), Busy::Listener);
+            assert_eq!(turns.turn(1, client).now_or_never().unwrap().unwrap_err(), Busy::Listener);
         }
         let mut other = Box::pin(turns.turn(2, None));
         assert!((&mut other).now_or_never().is_none());
