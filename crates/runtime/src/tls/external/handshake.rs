@@ -21,7 +21,7 @@ const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 /// Bytes of a connection before its signature.
 #[derive(Default)]
 struct Prologue {
-    /// Bytes of the client.
+    /// Bytes that the client has sent so far.
     read: Vec<u8>,
     /// Bytes that were sent: those of a HelloRetryRequest, or none.
     sent: Vec<u8>,
