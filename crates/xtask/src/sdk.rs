@@ -72,7 +72,7 @@ fn python(program: &str) -> PathBuf {
 /// Arguments of `cargo xtask sdk`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Run the tests of this SDK alone: typescript, go, java or python
+    /// Run the tests of this SDK alone: typescript, go, java or python; or pages, those of the pages in a browser
     #[arg(long)]
     only: Option<String>,
 }
@@ -85,28 +85,34 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let mut steps = Steps::default();
     steps.step("setup", || shell::run(&mut shell::command("scripts/setup-tests.sh")));
-    add(&mut steps);
-    steps.step("pages", test_pages);
+    add(&mut steps, Vec::new());
     steps.finish()
 }
 
-/// Adds the steps of `make test` that belong to the SDKs: each one's own tests, then all of them together. What they build
-/// serves [`test_pages`].
-pub(crate) fn add(steps: &mut Steps) {
+/// Adds the steps of `make test` that belong to the SDKs: each one's own tests, then all of them together, with other commands
+/// beside these.
+pub(crate) fn add(steps: &mut Steps, beside: Vec<(&'static str, Command)>) {
     steps.step("sdk: rust", build_rust);
-    // Each waits half of its time, for timeouts and processes: two at a time fill the two cores.
-    steps.beside(("sdk: go", test_go), vec![("sdk: python", suite("python"))]);
-    steps.beside(("sdk: java", test_java), vec![("sdk: typescript", suite("typescript"))]);
+    // Each waits half of its time, for timeouts and processes: two at a time fill the two cores. TypeScript's build serves the
+    // pages, and Java's the packages.
+    let beside_python = vec![("sdk: go", suite("go")), ("sdk: typescript", suite("typescript"))];
+    steps.beside(("sdk: python", test_python), beside_python);
+    steps.beside(("sdk: java", test_java), vec![("pages", suite("pages"))]);
     steps.step("sdk: packages", test_packages);
-    steps.step("conformance", || conformance::run(&conformance::Arguments::all()));
+    steps.beside(("conformance", || conformance::run(&conformance::Arguments::all())), beside);
     steps.step("matrix", || matrix::run(&matrix::Arguments::short()));
 }
 
 /// A language, and the tests of its SDK.
 type Suite = (&'static str, fn() -> anyhow::Result<()>);
 
-const SUITES: [Suite; 4] =
-    [("typescript", test_typescript), ("go", test_go), ("java", test_java), ("python", test_python)];
+const SUITES: [Suite; 5] = [
+    ("typescript", test_typescript),
+    ("go", test_go),
+    ("java", test_java),
+    ("python", test_python),
+    ("pages", test_pages),
+];
 
 /// Returns the command that runs the tests of one SDK in a process of its own.
 fn suite(language: &str) -> Command {
@@ -186,6 +192,6 @@ fn test_packages() -> anyhow::Result<()> {
 }
 
 /// Tests the pages of `apps/` in a browser, with the SDK that [`add`] has built.
-pub(crate) fn test_pages() -> anyhow::Result<()> {
+fn test_pages() -> anyhow::Result<()> {
     shell::run(with_sealway(&mut shell::command(root("apps/test")))?)
 }

@@ -25,6 +25,8 @@ struct StepResult {
     name: &'static str,
     took: Duration,
     error: Option<String>,
+    /// Lines of its output that tell of failures, for a reader who has only the end of the whole output.
+    reasons: Vec<String>,
 }
 
 impl Steps {
@@ -33,7 +35,7 @@ impl Steps {
         println!("\n==> {name}");
         let start = Instant::now();
         let result = run();
-        self.record(name, start.elapsed(), result);
+        self.record(name, start.elapsed(), result, Vec::new());
     }
 
     /// Runs a step, and beside it others one after the other, as processes whose output is printed after that of the first.
@@ -56,18 +58,19 @@ impl Steps {
         self.step(first.0, first.1);
         let done = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         for (name, took, output, result) in done {
-            println!("\n==> {name}\n{}", String::from_utf8_lossy(&output));
-            self.record(name, took, result);
+            let output = String::from_utf8_lossy(&output);
+            println!("\n==> {name}\n{output}");
+            self.record(name, took, result, reasons(&output));
         }
     }
 
-    fn record(&mut self, name: &'static str, took: Duration, result: anyhow::Result<()>) {
+    fn record(&mut self, name: &'static str, took: Duration, result: anyhow::Result<()>, reasons: Vec<String>) {
         let error = result.err().map(|error| format!("{error:#}"));
         match &error {
             None => println!("==> {name}: passed in {:.1} s", took.as_secs_f64()),
             Some(error) => println!("==> {name}: FAILED in {:.1} s: {error}", took.as_secs_f64()),
         }
-        self.done.push(StepResult { name, took, error });
+        self.done.push(StepResult { name, took, error, reasons });
     }
 
     /// Prints the table and the closing line.
@@ -96,8 +99,27 @@ impl Steps {
         let failed = self.done.iter().filter(|done| done.error.is_some()).count();
         let _ = writeln!(text, "{:width$}          {:>8.1} s", "all steps", self.begin.elapsed().as_secs_f64());
         let _ = writeln!(text, "steps: {} passed, {failed} failed", self.done.len() - failed);
+        for done in self.done.iter().filter(|done| done.error.is_some()) {
+            for reason in &done.reasons {
+                let _ = writeln!(text, "{}: {reason}", done.name);
+            }
+        }
         text
     }
+}
+
+/// Returns the first lines of an output that tell of failures, without colours: at most 8, each of at most 160 characters. Lines
+/// before the first `FAIL` are those of tests that passed, if there is one.
+fn reasons(output: &str) -> Vec<String> {
+    const WORDS: [&str; 5] = ["FAIL", "ERROR", "Error:", "error:", "panicked"];
+    let plain = output.split('\u{1b}').enumerate().map(|(at, part)| match part.split_once('m') {
+        Some((code, text)) if at > 0 && code.starts_with('[') => text,
+        _ => part,
+    });
+    let plain: String = plain.collect();
+    let from = plain.find("FAIL").map_or(0, |at| plain[..at].rfind('\n').map_or(0, |end| end + 1));
+    let telling = plain[from..].lines().filter(|line| WORDS.iter().any(|word| line.contains(word)));
+    telling.take(8).map(|line| line.trim().chars().take(160).collect()).collect()
 }
 
 /// Runs a command, and returns what it printed to both of its outputs, in order.
@@ -145,6 +167,19 @@ mod tests {
             vec![("breaks", shell::command("false")), ("goes on", shell::command("true"))],
         );
         assert!(steps.summary().ends_with("steps: 2 passed, 1 failed\n"), "{}", steps.summary());
+    }
+
+    #[test]
+    fn the_summary_ends_with_what_a_failed_process_said_of_its_failure() {
+        let mut command = shell::command("sh");
+        command.args([
+            "-c",
+            r"printf 'Error: expected\n \033[31mFAIL\033[39m one.test.ts\nAssertionError: no\nend\n'; exit 1",
+        ]);
+        let mut steps = Steps::default();
+        steps.beside(("passes", || Ok(())), vec![("breaks", command)]);
+        let expected = "1 failed\nbreaks: FAIL one.test.ts\nbreaks: AssertionError: no\n";
+        assert!(steps.summary().ends_with(expected), "{}", steps.summary());
     }
 
     #[test]

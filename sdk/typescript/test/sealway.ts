@@ -78,7 +78,7 @@ export async function startServe(
 export function listening(child: ChildProcess, form: RegExp, where: "stdout" | "stderr"): Promise<string> {
   return new Promise((resolve, reject) => {
     let said = "";
-    const timer = setTimeout(() => reject(new Error(`it does not say where it listens: ${said}`)), 15_000);
+    const timer = setTimeout(() => reject(new Error(`it does not say where it listens: ${said}`)), 45_000);
     child[where]?.on("data", (part) => {
       said = (said + part).slice(-20_000);
       const found = form.exec(said)?.[1];

@@ -74,7 +74,10 @@ describe("a page in Chromium", () => {
     ["NNpsk0 with ML-KEM", ["--suite", "260"]],
     ["NNpsk0 on P-256, ChaChaPoly", ["--suite", "259"]],
   ])("exchanges bytes with a peer over the relay: %s", async (_, flags) => {
-    const pair = JSON.parse(fixture.mintText(...flags)) as { grant_client: object; grant_server: object };
+    const pair = JSON.parse(await fixture.mintText(...flags)) as {
+      grant_client: object;
+      grant_server: object;
+    };
     const { parseGrant } = await import("../../src/channel/index.js");
     const serving = (async () => {
       const channel = await attach(parseGrant(pair.grant_server));

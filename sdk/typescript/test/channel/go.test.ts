@@ -15,10 +15,9 @@ import { RelayFixture } from "./relay.js";
 
 const fixture = new RelayFixture();
 const go = new GoPeer();
-beforeAll(async () => {
-  go.start();
-  await fixture.start();
-});
+// Go compiles its standard library first, on a machine that has not done so before.
+beforeAll(() => go.start(), 300_000);
+beforeAll(() => fixture.start());
 afterAll(() => {
   go.stop();
   fixture.stop();
@@ -65,7 +64,7 @@ it("every suite of both profiles is played with Go", () => {
 describe.each(SUITES.map((suite) => [named(suite), suite] as const))("with Go, %s,", (_, suite) => {
   it.each(ROLES)("we are the %s: streams, calls and notifications go both ways", async (our, their) => {
     const { flags, ours, theirs } = await keysFor(suite, [our, their] as Roles);
-    const text = fixture.mintText(...flagsOf(suite), ...flags);
+    const text = await fixture.mintText(...flagsOf(suite), ...flags);
     const grants = JSON.parse(text) as Record<string, unknown>;
     const weClose = our === "client";
     const next = go.ask({
@@ -96,10 +95,16 @@ type Change = (grant: Grant, other: Grant) => Grant;
 type Told = Record<Role, Promise<string>>;
 
 /** What both ends say when one of them was given a grant that does not fit the other's. */
-function refusals(id: number, roles: Roles, changed: Role, change: Change, waitMs?: number): Told {
+async function refusals(
+  id: number,
+  roles: Roles,
+  changed: Role,
+  change: Change,
+  waitMs?: number,
+): Promise<Told> {
   const flags = ["--suite", `${id}`, "--profile", id < 0x100 ? "flowersec-v1" : "native"];
-  const mint = () => JSON.parse(fixture.mintText(...flags)) as Record<string, Grant>;
-  const [grants, others] = [mint(), mint()];
+  const mint = async () => JSON.parse(await fixture.mintText(...flags)) as Record<string, Grant>;
+  const [grants, others] = await Promise.all([mint(), mint()]);
   const of = (role: Role): Grant => {
     const grant = grants[`grant_${role}`]!;
     return role === changed ? change(grant, others[`grant_${role}`]!) : grant;
@@ -166,7 +171,7 @@ describe.concurrent.each(ROLES)(
     ])(
       "%s is %s of the server's, in suite %i, where the %s's was changed",
       async (_, code, id, changed, change) => {
-        const said = refusals(id, roles, changed, change);
+        const said = await refusals(id, roles, changed, change);
         expect(await said.server).toBe(`handshake ${code}`);
         expect(await said.client).toMatch(CUT);
       },
@@ -193,11 +198,11 @@ describe.concurrent.each(ROLES)(
       ],
     ])("%s is %s of the relay's, in suite %i", async (_, code, id, change) => {
       for (const changed of roles)
-        expect(await refusals(id, roles, changed, change)[changed]).toBe(`attach ${code}`);
+        expect(await (await refusals(id, roles, changed, change))[changed]).toBe(`attach ${code}`);
     });
 
     it("another channel of the same control plane has no peer", async () => {
-      const said = refusals(0x104, roles, our, (_, other) => other, 700);
+      const said = await refusals(0x104, roles, our, (_, other) => other, 3000);
       expect(await Promise.all([said.client, said.server])).toEqual([
         "handshake timeout",
         "handshake timeout",
@@ -231,7 +236,10 @@ describe.concurrent.each(PINNED.map((suite) => [suite.name, suite] as const))(
       "we are the %s, Go is the %s, and the %s has another key than the pinned one: rejected",
       async (our, their, stranger) => {
         const { flags, ours, theirs } = await keysFor(suite, [our, their] as Roles);
-        const grants = JSON.parse(fixture.mintText(...flagsOf(suite), ...flags)) as Record<string, Grant>;
+        const grants = JSON.parse(await fixture.mintText(...flagsOf(suite), ...flags)) as Record<
+          string,
+          Grant
+        >;
         const identities = { [our]: ours, [their]: theirs, [stranger]: Identity.draw(suite.curve) };
         const said = attempts([our, their] as Roles, (role) => grants[`grant_${role}`]!, identities);
         const [refuser, code] = STRANGERS[`${suite.pattern} ${stranger}`]!;

@@ -40,7 +40,7 @@ describe.each(PROFILES)("with sealway channel cat, %s,", (_, flags) => {
   const large = Buffer.concat(Array.from({ length: 20 }, () => sent));
 
   it("the client is ours: bytes go both ways and end in order", async () => {
-    const pair = JSON.parse(fixture.mintText(...flags)) as Record<string, object>;
+    const pair = JSON.parse(await fixture.mintText(...flags)) as Record<string, object>;
     const file = fixture.file("server.json", JSON.stringify(pair.grant_server));
     const cat = fixture.spawn(["channel", "cat", "--grant", file], "pipe");
     const channel = await attach(parseGrantPair(JSON.stringify(pair)).client);
@@ -54,7 +54,7 @@ describe.each(PROFILES)("with sealway channel cat, %s,", (_, flags) => {
   });
 
   it("the server is ours: bytes go both ways and end in order", async () => {
-    const pair = JSON.parse(fixture.mintText(...flags)) as Record<string, object>;
+    const pair = JSON.parse(await fixture.mintText(...flags)) as Record<string, object>;
     const file = fixture.file("client.json", JSON.stringify(pair.grant_client));
     const cat = fixture.spawn(["channel", "cat", "--grant", file], "pipe");
     cat.child.stdin!.end(large);
@@ -82,7 +82,7 @@ describe.each([
     const [client, server] =
       role === "client" ? [await mine.public(curve), theirs] : [theirs, await mine.public(curve)];
     const pins = ["--noise-pattern", pattern, `--client-static=${client}`, `--server-static=${server}`];
-    const pair = JSON.parse(fixture.mintText("--suite", suite, ...pins)) as Record<string, object>;
+    const pair = JSON.parse(await fixture.mintText("--suite", suite, ...pins)) as Record<string, object>;
     const other = role === "client" ? "server" : "client";
     const file = fixture.file(`pinned-${role}.json`, JSON.stringify(pair[`grant_${other}`]));
     const cat = fixture.spawn(["channel", "cat", "--grant", file, "--identity", path], "pipe");
@@ -103,7 +103,7 @@ describe.each([
       `--client-static=${await mine.public(curve)}`,
       `--server-static=${await mine.public(curve)}`,
     ];
-    const pair = fixture.mint("--suite", suite, "--noise-pattern", pattern, ...pins);
+    const pair = await fixture.mint("--suite", suite, "--noise-pattern", pattern, ...pins);
     const quick = { handshakeTimeoutMs: 2000, peerTimeoutMs: 3000 };
     const [client, server] = await Promise.allSettled([
       attach(pair.client, { identity: mine, ...quick }),
@@ -121,7 +121,7 @@ describe("with sealway load channel, which calls and notifies,", () => {
   it.each(PROFILES.slice(0, 3))("%s: our server answers its clients", async (_, flags) => {
     const file = fixture.file(
       "grants",
-      Array.from({ length: count }, () => fixture.mintText(...flags)).join(""),
+      (await Promise.all(Array.from({ length: count }, () => fixture.mintText(...flags)))).join(""),
     );
     const pairs = readPairs(file);
     const serving = pairs.map(async ({ server }) => {
@@ -153,7 +153,7 @@ describe("with sealway load channel, which calls and notifies,", () => {
   it.each(PROFILES.slice(0, 3))("%s: its servers answer our clients", async (_, flags) => {
     const file = fixture.file(
       "grants",
-      Array.from({ length: count }, () => fixture.mintText(...flags)).join(""),
+      (await Promise.all(Array.from({ length: count }, () => fixture.mintText(...flags)))).join(""),
     );
     const pairs = readPairs(file);
     const load = fixture.spawn(

@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { controlGrants, parseGrantPair, type Role } from "../../src/channel/index.js";
 
 /** The binary under test: SEALWAY_BIN, else that of a debug build. There is no silent skip. */
@@ -34,12 +35,12 @@ export async function freePort(): Promise<number> {
 
 /** Waits until something holds. */
 export async function until<T>(what: string, look: () => T | undefined | Promise<T | undefined>): Promise<T> {
-  for (let left = 200; left > 0; left--) {
+  for (let left = 600; left > 0; left--) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`${what} did not come about within 10 s`);
+  throw new Error(`${what} did not come about within 30 s`);
 }
 
 /** A relay and a control plane in processes of their own. */
@@ -100,11 +101,12 @@ export class RelayFixture {
   }
 
   /** Both grants of a new channel. */
-  mint(...flags: string[]) {
-    return parseGrantPair(this.mintText(...flags));
+  async mint(...flags: string[]) {
+    return parseGrantPair(await this.mintText(...flags));
   }
 
-  mintText(...flags: string[]): string {
+  /** The same as JSON. Other tests that run at the same time have timeouts, so this does not stop them meanwhile. */
+  async mintText(...flags: string[]): Promise<string> {
     const key = [
       "--issuer-key-file",
       join(this.folder, "key.json"),
@@ -113,7 +115,7 @@ export class RelayFixture {
       "--aud",
       "here",
     ];
-    return this.run("relay", "mint", ...key, ...flags);
+    return (await promisify(execFile)(sealway(), ["relay", "mint", ...key, ...flags])).stdout;
   }
 
   grants(name: string, role: Role) {
