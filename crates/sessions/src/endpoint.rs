@@ -11,6 +11,7 @@ use hyper::body::Body as HttpBody;
 use sealway_exchange::Sessions;
 use sealway_exchange::headers::HttpHeaders;
 use sealway_exchange::timing::ServerTiming;
+use sealway_proto::crypto::is_equal;
 use sealway_proto::limits::{ANON_BODY_MAX, INIT_BODY_MAX, INIT_V1_BODY_MAX};
 use sealway_proto::session::Family;
 use sealway_proto::session::native::Problem;
@@ -18,8 +19,6 @@ use sealway_proto::wire::header::X_CLIENT_ID;
 use sealway_proto::wire::{Field, Headers, SessionId, Wire, base64};
 use sealway_runtime::clock::iso8601;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
-
-use subtle::ConstantTimeEq;
 
 use crate::answer::{
     ErrorAnswer, Form, Refusal, body_fault, json, method_not_allowed, plain_error, rejected, report, told, v1_error,
@@ -153,7 +152,7 @@ pub fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
     match headers.field("authorization") {
         Field::Value(value) => match value.split_once(' ') {
             Some((scheme, given)) if scheme.eq_ignore_ascii_case("bearer") => {
-                given.trim().as_bytes().ct_eq(secret.as_bytes()).into()
+                is_equal(given.trim().as_bytes(), secret.as_bytes())
             }
             _ => false,
         },

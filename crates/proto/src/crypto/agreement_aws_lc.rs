@@ -9,12 +9,11 @@ use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, PrivateKey, UnparsedPubli
 use aws_lc_rs::digest;
 use aws_lc_rs::hkdf;
 use aws_lc_rs::kem::{self, Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768, ML_KEM_1024};
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use super::AeadKey;
 use super::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, Kem, KemKey, P384_SECRET_LEN, P384Key};
 use super::aws_lc::{Aead, AwsLc};
+use super::{AeadKey, is_equal};
 use crate::error::Error;
 use crate::limits::{KEY_LEN, P256_PUBLIC_LEN, P384_PUBLIC_LEN};
 
@@ -99,7 +98,7 @@ impl AgreementKey for Agreement {
         let peer = UnparsedPublicKey::new(algorithm(self.curve), peer);
         let shared = agreement::agree(&self.private, peer, Error::PublicKeyInvalid, secret)?;
         // The library rejects a point of small order; this check keeps the contract if it ever stops.
-        if bool::from(shared.as_slice().ct_eq(&[0; KEY_LEN])) {
+        if is_equal(shared.as_slice(), &[0; KEY_LEN]) {
             return Err(Error::PublicKeyInvalid);
         }
         Ok(shared)

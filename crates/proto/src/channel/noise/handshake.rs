@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 use snow::params::{BaseChoice, CipherChoice, DHChoice, HandshakeChoice, HandshakeModifier, HandshakeModifierList};
 use snow::params::{HandshakePattern, HashChoice, NoiseParams};
 use snow::{Builder, HandshakeState};
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::hybrid;
@@ -22,6 +21,7 @@ use crate::channel::record::{Content, Opener, OpenerProfile, RecordContent, Seal
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms, KemRandoms};
 use crate::channel::{ChannelError, NativeSuite, Pattern};
 use crate::crypto::agreement::{AgreementProvider, Cipher, KemKey};
+use crate::crypto::is_equal;
 
 const LABEL: &[u8] = b"sealway-channel-v1";
 /// Room for a public key, an encrypted static key and a tag, beside the payload.
@@ -270,7 +270,7 @@ impl Talking {
     /// Checks that the static key that the peer has shown is the pinned one.
     fn check_pinned(&self) -> Result<(), ChannelError> {
         match (self.noise.get_remote_static(), &self.settings.peer_static) {
-            (Some(shown), Some(pinned)) if bool::from(shown.ct_eq(pinned)) => Ok(()),
+            (Some(shown), Some(pinned)) if is_equal(shown, pinned) => Ok(()),
             (Some(_), _) => Err(ChannelError::PeerKeyUnpinned),
             (None, _) => Ok(()),
         }

@@ -4,8 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use subtle::ConstantTimeEq;
-
 use super::message::{Ack, Init, Resp, b64u};
 use super::record::{V1Opener, V1Sealer};
 use super::schedule::{Transcript, auth_tag, keys};
@@ -17,6 +15,7 @@ use crate::channel::handshake::Progress;
 use crate::channel::record::{Content, Opener, OpenerProfile, Sealer, SealerProfile};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
 use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve};
+use crate::crypto::is_equal;
 
 /// A server, by its state.
 #[allow(clippy::large_enum_variant, reason = "one for a connection, and in its last state when it lives longest")]
@@ -66,7 +65,7 @@ impl V1Server {
             V1Server::Ack(state) => {
                 if parse_handshake(Profile::V1, INIT, message).is_ok() {
                     // A client that received no answer may send its Init again, with the same bytes.
-                    if bool::from(state.provider.sha256(&[message]).ct_eq(&state.init)) {
+                    if is_equal(&state.provider.sha256(&[message]), &state.init) {
                         let resp = state.resp.clone();
                         return Ok((V1Server::Ack(state), Progress::Send(resp)));
                     }
@@ -150,7 +149,7 @@ impl AwaitsAck {
             return Err(ChannelError::HandshakeFieldInvalid("auth_tag_b64u"));
         }
         let tag = auth_tag(*provider, &settings.psk, &self.transcript, ack.timestamp_s);
-        if !bool::from(tag.as_slice().ct_eq(&ack.auth_tag)) {
+        if !is_equal(tag.as_slice(), &ack.auth_tag) {
             return Err(ChannelError::HandshakeUnauthentic);
         }
         super::check_point(self.ephemeral.public(), &self.client_public)?;

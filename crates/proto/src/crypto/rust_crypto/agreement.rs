@@ -7,13 +7,12 @@ use ml_kem::kem::{Decapsulate, KeyExport, TryKeyInit};
 use ml_kem::{DecapsulationKey, EncapsulationKey, MlKem768, MlKem1024};
 use p256::elliptic_curve::sec1::ToSec1Point;
 use p256::{PublicKey, SecretKey};
-use subtle::ConstantTimeEq;
 use x25519_dalek::StaticSecret;
 use zeroize::Zeroizing;
 
 use super::{RustCrypto, chacha20_poly1305, fill_random, p256_agree, p256_private, p384_private, uncompressed};
 use crate::crypto::agreement::{AgreementKey, AgreementProvider, Cipher, Curve, Kem, KemKey, P384_SECRET_LEN, P384Key};
-use crate::crypto::{AeadKey, Provider};
+use crate::crypto::{AeadKey, Provider, is_equal};
 use crate::error::Error;
 use crate::limits::{KEY_LEN, P256_PUBLIC_LEN, P384_PUBLIC_LEN};
 
@@ -177,7 +176,7 @@ impl AgreementKey for OnX25519 {
         let peer: [u8; KEY_LEN] = peer.try_into().map_err(|_| Error::PublicKeyInvalid)?;
         let shared = Zeroizing::new(self.private.diffie_hellman(&x25519_dalek::PublicKey::from(peer)).to_bytes());
         // A point of small order gives a secret that every observer knows.
-        if bool::from(shared.as_slice().ct_eq(&[0; KEY_LEN])) {
+        if is_equal(shared.as_slice(), &[0; KEY_LEN]) {
             return Err(Error::PublicKeyInvalid);
         }
         Ok(shared)

@@ -5,8 +5,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use subtle::ConstantTimeEq;
-
 use super::call::{PendingAnswer, RequestLine, SealHeaders, request_context};
 use super::frame::FrameSealer;
 use super::message::{InitAnswer, InitRequest, InitSurroundings, transcript};
@@ -14,9 +12,9 @@ use super::schedule::{self, Keys};
 use super::server::{derive, signed_message};
 use super::share::ShareKey;
 use super::{KeyId, Suite, problem};
-use crate::crypto::Provider;
 use crate::crypto::agreement::AgreementProvider;
 use crate::crypto::identity::{IdentityPublic, SignatureAlgorithm};
+use crate::crypto::{Provider, is_equal};
 use crate::error::Error;
 use crate::limits::{SIGNATURE_ALGORITHMS_MAX, SUITES_MAX};
 use crate::session::keys::SessionKey;
@@ -151,7 +149,7 @@ impl ClientInit {
         }
         let secret = self.share.agree(&answer.share)?;
         let prk = derive(provider, &th, &secret, renewed.map(|(_, key)| key));
-        if !bool::from(schedule::confirm(provider, &prk, &th).ct_eq(&proofs.confirm)) {
+        if !is_equal(schedule::confirm(provider, &prk, &th).as_slice(), &proofs.confirm) {
             return Err(Error::Unconfirmed);
         }
         let keys = Keys::new(provider, &prk);
@@ -251,7 +249,7 @@ impl ClientSession {
         server_time_ms: u64,
         mac: &[u8; 32],
     ) -> bool {
-        problem::clock_mac(provider, &self.keys, stamp, nonce, server_time_ms).ct_eq(mac).into()
+        is_equal(problem::clock_mac(provider, &self.keys, stamp, nonce, server_time_ms).as_slice(), mac)
     }
 }
 

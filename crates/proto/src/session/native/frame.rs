@@ -6,10 +6,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use subtle::{Choice, ConstantTimeEq};
+use subtle::Choice;
 
 use super::schedule::{COMMIT_LEN, MessageKeys};
-use crate::crypto::AeadKey;
+use crate::crypto::{AeadKey, equality};
 use crate::error::Error;
 use crate::limits::{FRAME_LEN_MAX, IV_LEN, TAG_LEN};
 
@@ -215,7 +215,7 @@ impl FrameOpener {
         if self.number == 0 {
             // A wrong commitment is reported with the first tag, and no sooner: a peer cannot tell a wrong commitment from a
             // wrong tag.
-            self.is_committed = commit.ct_eq(&self.commit);
+            self.is_committed = equality(commit, &self.commit);
             let pairs = commit.iter().zip(&self.commit);
             self.difference.iter_mut().zip(pairs).for_each(|(to, (came, ours))| *to = came ^ ours);
         }
