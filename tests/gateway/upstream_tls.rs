@@ -28,7 +28,7 @@ fn nginx(folder: &Path, certificates: &Certificates, authorities: &Path, protoco
     let folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(folder).unwrap().keep();
     let (cert, key) = &certificates.server;
     let config = format!(
-        "daemon off; worker_processes 1; pid {0}/pid; error_log {0}/error.log;
+        "daemon off; master_process off; pid {0}/pid; error_log {0}/error.log;
 events {{ worker_connections 256; }}
 http {{
   access_log off; client_body_temp_path {0}/body; proxy_temp_path {0}/proxy; fastcgi_temp_path {0}/fastcgi;

@@ -87,7 +87,7 @@ impl Nginx {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
         let folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(folder).unwrap().keep();
         let config = format!(
-            "daemon off; worker_processes 1; pid {0}/pid; error_log {0}/error.log;
+            "daemon off; master_process off; pid {0}/pid; error_log {0}/error.log;
 events {{ worker_connections 1024; }}
 http {{
   log_format seen '$connection $ssl_session_reused $server_protocol $ssl_protocol';

@@ -223,7 +223,7 @@ mod tests {
             assert!(!is_equal(b"secret", other));
         }
         for len in 1..40 {
-            let secret = vec![0x61; len];
+            let secret = alloc::vec![0x61; len];
             assert!(is_equal(&secret, &secret.clone()));
             for at in 0..len {
                 let mut other = secret.clone();
