@@ -207,7 +207,7 @@ pub(crate) fn check_label(id: &str, material: &[u8]) -> Result<()> {
     if !is_on_token(material) {
         return Ok(());
     }
-    let uri = imported_uri(material)?;
+    let uri = uri_ahead(material)?;
     let is_version = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
     let rest = uri.object.as_deref().and_then(|label| label.strip_prefix(id));
     if rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix("-v").is_some_and(is_version)) {
@@ -220,7 +220,7 @@ pub(crate) fn check_label(id: &str, material: &[u8]) -> Result<()> {
 
 /// Label in the URI of imported material; `None` without one.
 pub(crate) fn label(material: &[u8]) -> Option<String> {
-    is_on_token(material).then(|| imported_uri(material).ok()?.object)?
+    is_on_token(material).then(|| uri_ahead(material).ok()?.object)?
 }
 
 /// Id of the key that a label names: the label, without `-v` and a number at its end.
@@ -240,7 +240,7 @@ fn parse(text: &str) -> Result<Uri> {
 
 /// Reads a key of an imported URI from its token, checks that it is one of the algorithm, and returns its material.
 pub(crate) fn import(tokens: &Tokens, algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
-    let uri = imported_uri(material)?;
+    let uri = parse(imported_text(material)?)?;
     let key = tokens.find(&uri)?;
     // With all that the settings say of the token: a key does not move to another one that comes later.
     let Uri { token, serial, manufacturer, model, .. } = key.token.uri().clone();
@@ -306,8 +306,13 @@ fn stored(uri: &Uri, algorithm: Algorithm, public: &[u8]) -> Result<Zeroizing<Ve
     Ok(Zeroizing::new(text.into_bytes()))
 }
 
-fn imported_uri(material: &[u8]) -> Result<Uri> {
-    parse(std::str::from_utf8(material).map_err(|_| Refusal::invalid("material: a URI that is not UTF-8"))?)
+/// Reads the URI of imported material, behind which a certificate may stand.
+fn uri_ahead(material: &[u8]) -> Result<Uri> {
+    parse(imported_text(material)?.lines().next().unwrap_or_default())
+}
+
+fn imported_text(material: &[u8]) -> Result<&str> {
+    std::str::from_utf8(material).map_err(|_| Refusal::invalid("material: a URI that is not UTF-8"))
 }
 
 /// Reads the URI of material as the store keeps it.
