@@ -163,7 +163,15 @@ pub(crate) const FAULTS: &[Fault] = &[
     Fault {
         name: "a client opens connections and keeps them",
         begin: |services, _, open| {
-            open.0.extend((0..CONNECTIONS_MAX).map_while(|_| Connection::open(services.single.address()).ok()));
+            let address = services.single.address();
+            open.0.extend((0..CONNECTIONS_MAX).map_while(|_| Connection::open(address).ok()));
+            // It wants more of them for the time of the test: the alert is about rejections that go on.
+            std::thread::spawn(move || {
+                for _ in 0..300 {
+                    drop(Connection::open(address));
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+            });
         },
         fires: &["ticket SealwayConnectionsRejected", "ticket SealwayDescriptorsScarce"],
         may_fire: &[],
