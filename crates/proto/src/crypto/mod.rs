@@ -175,8 +175,8 @@ impl fmt::Debug for RandomPool {
 
 /// Compares two secrets. Its time depends on their lengths alone.
 ///
-/// It compares words of 8 bytes. Byte by byte, `subtle` writes a flag to memory and reads it for each one, and the time of that was
-/// seen to depend on the flags by less than a nanosecond (docs/assurance/constant-time.md).
+/// It compares words of 8 bytes: byte by byte, the measured time depends on the place of a difference by parts of a nanosecond
+/// (docs/assurance/constant-time.md).
 pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
     equality(one, other).into()
 }
