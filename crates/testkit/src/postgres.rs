@@ -24,6 +24,8 @@ mod tree;
 
 /// Longest time for a start, or an end.
 const WAIT: Duration = Duration::from_secs(60);
+/// Environment variable with a folder that the processes of a test run share, and the run removes.
+pub const RUN_FOLDER: &str = "SEALWAY_TEST_RUN";
 /// The role that owns everything.
 pub const USER: &str = "postgres";
 
@@ -69,7 +71,7 @@ impl Launch {
         let template = template()?;
         let folder = tempfile::Builder::new().prefix("sealway-pg-").tempdir()?;
         let data = folder.path().join("data");
-        copy(&template.path().join("data"), &data)?;
+        copy(&template.data(), &data)?;
         let certificates = match &self.names {
             Some(names) => Some(Certificates::make(folder.path(), names, USER)?),
             None => None,
@@ -120,7 +122,7 @@ struct Running {
 pub struct Postgres {
     folder: tempfile::TempDir,
     /// Kept for the next server of this process.
-    template: Arc<tempfile::TempDir>,
+    template: Arc<Template>,
     /// The port that it listens on, on 127.0.0.1.
     pub port: u16,
     /// Its certificates, if it uses TLS.
@@ -244,9 +246,9 @@ impl Postgres {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(fs::OpenOptions::new().create(true).append(true).open(&log)?);
         let postmaster = command.spawn().context("cannot start postgres")?;
-        let script = format!("read _; kill -9 {} 2>/dev/null; sleep 1; rm -rf \"$0\" \"$1\"", postmaster.id());
+        let script = format!("read _; kill -9 {} 2>/dev/null; sleep 1; rm -rf \"$@\"", postmaster.id());
         let mut watcher = Command::new("sh");
-        watcher.args(["-c", &script]).arg(self.folder.path()).arg(self.template.path());
+        watcher.args(["-c", &script, "sh"]).arg(self.folder.path()).args(self.template.own());
         watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let pid = postmaster.id().to_string();
         let mut running = Running { postmaster, watcher: watcher.spawn().context("no watcher")? };
@@ -385,14 +387,61 @@ impl Drop for Postgres {
     }
 }
 
-/// Returns a folder with a fresh `data`, created by `initdb` once and shared while a server of this process lives: it takes
-/// seconds.
-fn template() -> anyhow::Result<Arc<tempfile::TempDir>> {
-    static TEMPLATE: Mutex<Weak<tempfile::TempDir>> = Mutex::new(Weak::new());
-    let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(folder) = template.upgrade() {
-        return Ok(folder);
+/// A data folder that each server begins with.
+#[derive(Debug)]
+enum Template {
+    /// Of this process, and removed with its last server.
+    Own(tempfile::TempDir),
+    /// Of all processes of a run, which removes it.
+    OfRun(PathBuf),
+}
+
+impl Template {
+    fn data(&self) -> PathBuf {
+        match self {
+            Template::Own(folder) => folder.path().join("data"),
+            Template::OfRun(data) => data.clone(),
+        }
     }
+
+    /// Returns the folder that goes with this process, if there is one.
+    fn own(&self) -> Option<&Path> {
+        match self {
+            Template::Own(folder) => Some(folder.path()),
+            Template::OfRun(_) => None,
+        }
+    }
+}
+
+/// Returns the folder that new servers copy: `initdb` takes as long as a short test. A run of many processes names a folder for
+/// what they share in [`RUN_FOLDER`].
+fn template() -> anyhow::Result<Arc<Template>> {
+    static TEMPLATE: Mutex<Weak<Template>> = Mutex::new(Weak::new());
+    let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(made) = template.upgrade() {
+        return Ok(made);
+    }
+    let made = Arc::new(match std::env::var_os(RUN_FOLDER) {
+        Some(folder) => Template::OfRun(template_of_run(Path::new(&folder))?),
+        None => Template::Own(initialized()?),
+    });
+    *template = Arc::downgrade(&made);
+    Ok(made)
+}
+
+/// Returns the data folder of a run, which the first process makes.
+fn template_of_run(folder: &Path) -> anyhow::Result<PathBuf> {
+    let data = folder.join("postgres");
+    let lock = fs::File::create(folder.join("postgres.lock")).context(RUN_FOLDER)?;
+    lock.lock().context("the lock of the template")?;
+    if !data.exists() {
+        fs::rename(initialized()?.path().join("data"), &data).context("cannot move the template")?;
+    }
+    Ok(data)
+}
+
+/// Makes a data folder `data` in a folder of its own.
+fn initialized() -> anyhow::Result<tempfile::TempDir> {
     let folder = tempfile::Builder::new().prefix("sealway-pg-").tempdir()?;
     if let Some((uid, gid)) = owner()? {
         give(folder.path(), uid, gid)?;
@@ -404,8 +453,6 @@ fn template() -> anyhow::Result<Arc<tempfile::TempDir>> {
     if !done.status.success() {
         bail!("initdb: {}", String::from_utf8_lossy(&done.stderr));
     }
-    let folder = Arc::new(folder);
-    *template = Arc::downgrade(&folder);
     Ok(folder)
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{Read as _, Seek as _};
 use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -21,6 +22,12 @@ impl Default for Steps {
     }
 }
 
+/// Steps that run one after the other beside others.
+pub(crate) struct Lane(JoinHandle<Vec<Ended>>);
+
+/// The name of a step, its time, what it printed, and its result.
+type Ended = (&'static str, Duration, Vec<u8>, anyhow::Result<()>);
+
 struct StepResult {
     name: &'static str,
     took: Duration,
@@ -38,30 +45,39 @@ impl Steps {
         self.record(name, start.elapsed(), result, Vec::new());
     }
 
-    /// Runs a step, and beside it others one after the other, as processes whose output is printed after that of the first.
-    pub(crate) fn beside(
-        &mut self,
-        first: (&'static str, impl FnOnce() -> anyhow::Result<()>),
-        others: Vec<(&'static str, Command)>,
-    ) {
-        for (name, _) in &others {
-            println!("\n==> {name}: runs beside the next step, and prints its output after it");
+    /// Starts steps as processes, one after the other, beside those that follow. [`Steps::join`] waits for them, and prints their
+    /// output.
+    pub(crate) fn start(steps: Vec<(&'static str, Command)>) -> Lane {
+        for (name, _) in &steps {
+            println!("\n==> {name}: runs beside the next steps, and prints its output after them");
         }
-        let running = std::thread::spawn(move || {
-            let run = |(name, command)| {
-                let start = Instant::now();
-                let (output, result) = captured(command);
-                (name, start.elapsed(), output, result)
-            };
-            others.into_iter().map(run).collect::<Vec<_>>()
-        });
-        self.step(first.0, first.1);
-        let done = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let run = |(name, command)| {
+            let start = Instant::now();
+            let (output, result) = captured(command);
+            (name, start.elapsed(), output, result)
+        };
+        Lane(std::thread::spawn(move || steps.into_iter().map(run).collect()))
+    }
+
+    /// Waits for steps that [`Steps::start`] has started, and records their results.
+    pub(crate) fn join(&mut self, lane: Lane) {
+        let done = lane.0.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         for (name, took, output, result) in done {
             let output = String::from_utf8_lossy(&output);
             println!("\n==> {name}\n{output}");
             self.record(name, took, result, reasons(&output));
         }
+    }
+
+    /// Runs a step, and beside it others, as processes, and waits for all of them.
+    pub(crate) fn beside(
+        &mut self,
+        first: (&'static str, impl FnOnce() -> anyhow::Result<()>),
+        others: Vec<(&'static str, Command)>,
+    ) {
+        let lane = Steps::start(others);
+        self.step(first.0, first.1);
+        self.join(lane);
     }
 
     fn record(&mut self, name: &'static str, took: Duration, result: anyhow::Result<()>, reasons: Vec<String>) {

@@ -16,30 +16,34 @@ pub(crate) fn run() -> anyhow::Result<()> {
     // Setup mostly waits for registries, and the build needs nothing of what it installs.
     steps.beside(("build", build), vec![("setup", shell::command("scripts/setup-tests.sh"))]);
     steps.step("codegen", || codegen::run(true));
+    let idle = Steps::start(idle_steps());
     // Fuzz corpora run here too: they are tests of the crate `fuzz`.
-    steps.beside(("tests", rust_tests), beside_tests());
+    steps.step("tests", rust_tests);
     steps.step("site", || site::run(false));
     steps.step("wire flows", wire_flows);
-    // It waits for the databases of five ecosystems. One that is away is named in the output, and fails only `make advisories`.
-    sdk::add(&mut steps, vec![("advisories", job(&["advisories"]))]);
+    sdk::add(&mut steps);
     steps.step("deny", deny);
+    steps.join(idle);
     fips::add(&mut steps);
     steps.finish()
 }
 
-/// Compiles what the tests run.
+/// Compiles what the tests run: all programs, tests and examples.
 fn build() -> anyhow::Result<()> {
     shell::run(&mut shell::cargo(&["test", "--no-run", "--workspace", "--locked"]))
 }
 
-/// Returns the steps that only compute. Tests wait for half of their time, and these take what they leave.
-fn beside_tests() -> Vec<(&'static str, Command)> {
+/// Returns the steps that take only the processor time that the others leave: tests wait for half of theirs. Those without cargo
+/// come first, so that it is free when the tests ask it for their programs.
+fn idle_steps() -> Vec<(&'static str, Command)> {
     let mut steps = vec![
-        ("clippy", check::clippy()),
-        ("vectors", job(&["vectors", "--check"])),
         ("model", job(&["model"])),
+        ("vectors", job(&["vectors", "--check"])),
+        ("clippy", check::clippy()),
         ("doc tests", shell::cargo(&["test", "--doc", "--workspace", "--locked"])),
         ("docs", rustdoc_command()),
+        // It waits for the databases of five ecosystems. One that is away is named in the output, and fails only `make advisories`.
+        ("advisories", job(&["advisories"])),
     ];
     steps.extend(fips::compilations());
     steps.into_iter().map(|(name, command)| (name, shell::idle(&command))).collect()
@@ -63,6 +67,9 @@ fn rust_tests() -> anyhow::Result<()> {
     run.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
     run.env("ACVP", shell::root().join(".venv/acvp"));
     run.env("KRYOPTIC", shell::root().join(".venv/kryoptic/libkryoptic_pkcs11.so"));
+    // Each test is a process: the first that starts a PostgreSQL leaves the others what it began with.
+    let shared = tempfile::tempdir()?;
+    run.env("SEALWAY_TEST_RUN", shared.path());
     shell::run(&mut run)
 }
 
@@ -81,8 +88,6 @@ fn rustdoc_command() -> Command {
 fn wire_flows() -> anyhow::Result<()> {
     ensure!(shell::root().join(WIRE_FLOWS).is_file(), "{WIRE_FLOWS} is missing: it drives the old wires with curl");
     let python = shell::venv_required("python")?;
-    // The same selection as the tests, so that their artefacts serve again.
-    shell::run(&mut shell::cargo(&["build", "--workspace", "--bins", "--tests", "--locked"]))?;
     let sealway = shell::target_dir().join("debug").join("sealway");
     ensure!(sealway.is_file(), "the build left no {}", sealway.display());
     shell::run(shell::command("bash").arg(WIRE_FLOWS).env("SEALWAY_BIN", sealway).env("PYTHON", python))

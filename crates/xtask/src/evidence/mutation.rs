@@ -133,12 +133,7 @@ const PARTS: &[Part] = &[
         ],
     },
     // Without the tests that start PostgreSQL or Redis.
-    Part {
-        name: "sessions",
-        package: "sealway-sessions",
-        modules: &[],
-        targets: &["--lib", "--test=store", "--test=at_rest", "--test=restart", "--test=key_wrap", "--test=faults"],
-    },
+    Part { name: "sessions", package: "sealway-sessions", modules: &[], targets: &["--lib", "--test=sessions"] },
     Part {
         name: "gateway",
         package: "sealway-gateway",
