@@ -2,7 +2,7 @@
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(MAKEFILE_LIST))
 .DEFAULT_GOAL := help
 
-run: ## build what the demo needs, without the optimisations of a release, and run it; it keeps serving on port 3000
+run: ## build what the demo needs, without optimisations, and run it; it keeps serving on port 3000
 	cargo run --profile demo --locked -p sealway-cli --no-default-features --features sessions -- demo $(ARGS)
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test

@@ -80,45 +80,50 @@ pub(crate) struct Arguments {
 /// Runs `cargo xtask sdk`: the steps of `make test` that belong to the SDKs, or the tests of one SDK.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(language) = &arguments.only {
-        let suite = SUITES.iter().find(|(name, _)| name == language);
+        let suite = SUITES.iter().find(|(name, _)| name.trim_start_matches(PREFIX) == language);
         return suite.with_context(|| format!("--only {language}: no SDK with tests of its own has this name"))?.1();
     }
     let mut steps = Steps::default();
     steps.step("setup", || shell::run(&mut shell::command("scripts/setup-tests.sh")));
     steps.step("sdk: rust", build_rust);
-    add(&mut steps);
+    steps.step("sdk: python", test_python);
+    add(&mut steps, Vec::new());
     steps.finish()
 }
 
-/// Adds the steps of `make test` that belong to the SDKs: each one's own tests, then all of them together. Rust's programs are
-/// built.
-pub(crate) fn add(steps: &mut Steps) {
+/// Adds the steps of `make test` that belong to the SDKs, but for Python's tests: each one's own, then all of them together, with
+/// other commands beside these. Rust's programs are built.
+pub(crate) fn add(steps: &mut Steps, beside: Vec<(&'static str, Command)>) {
     // Each waits half of its time, for timeouts and processes: two at a time fill the two cores. TypeScript's build serves the
-    // pages, and Java's the packages.
-    let beside_python = vec![("sdk: go", suite("go")), ("sdk: typescript", suite("typescript"))];
-    steps.beside(("sdk: python", test_python), beside_python);
-    steps.beside(("sdk: java", test_java), vec![("pages", suite("pages"))]);
+    // pages, which build it again, and the packages.
+    let typescript = Steps::start(vec![suite("sdk: typescript"), suite("pages")]);
+    steps.step("sdk: java", test_java);
+    steps.step("sdk: go", test_go);
+    steps.join(typescript);
     steps.step("sdk: packages", test_packages);
-    steps.step("conformance", || conformance::run(&conformance::Arguments::all()));
+    steps.beside(("conformance", || conformance::run(&conformance::Arguments::all())), beside);
     steps.step("matrix", || matrix::run(&matrix::Arguments::short()));
 }
 
-/// A language, and the tests of its SDK.
+/// The name of a step, and the tests that it runs.
 type Suite = (&'static str, fn() -> anyhow::Result<()>);
 
 const SUITES: [Suite; 5] = [
-    ("typescript", test_typescript),
-    ("go", test_go),
-    ("java", test_java),
-    ("python", test_python),
+    ("sdk: typescript", test_typescript),
+    ("sdk: go", test_go),
+    ("sdk: java", test_java),
+    ("sdk: python", test_python),
     ("pages", test_pages),
 ];
 
-/// Returns the command that runs the tests of one SDK in a process of its own.
-fn suite(language: &str) -> Command {
+/// What `--only` leaves out of the name of a step.
+const PREFIX: &str = "sdk: ";
+
+/// Returns a step as a process of its own.
+pub(crate) fn suite(name: &'static str) -> (&'static str, Command) {
     let mut command = shell::xtask();
-    command.args(["sdk", "--only", language]);
-    command
+    command.args(["sdk", "--only", name.trim_start_matches(PREFIX)]);
+    (name, command)
 }
 
 /// Passes the path of the binary to SDKs' tests.

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{check, codegen, fips, sdk, shell, site, vet};
+use crate::{check, codegen, fips, sdk, shell, vet};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
@@ -17,11 +17,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.beside(("build", build), vec![("setup", shell::command("scripts/setup-tests.sh"))]);
     steps.step("codegen", || codegen::run(true));
     let idle = Steps::start(idle_steps());
+    // Both wait for most of their time: the second for the databases of five ecosystems. One that is away is named, and fails
+    // only `make advisories`. They are done long before the tests that compare times.
+    let waiting = vec![sdk::suite("sdk: python"), ("advisories", job(&["advisories"]))];
     // Fuzz corpora run here too: they are tests of the crate `fuzz`.
-    steps.step("tests", rust_tests);
-    steps.step("site", || site::run(false));
+    steps.beside(("tests", rust_tests), waiting);
     steps.step("wire flows", wire_flows);
-    sdk::add(&mut steps);
+    sdk::add(&mut steps, vec![("site", job(&["site", "--quick"]))]);
     steps.step("deny", deny);
     steps.join(idle);
     fips::add(&mut steps);
@@ -42,8 +44,6 @@ fn idle_steps() -> Vec<(&'static str, Command)> {
         ("clippy", check::clippy()),
         ("doc tests", shell::cargo(&["test", "--doc", "--workspace", "--locked"])),
         ("docs", rustdoc_command()),
-        // It waits for the databases of five ecosystems. One that is away is named in the output, and fails only `make advisories`.
-        ("advisories", job(&["advisories"])),
     ];
     steps.extend(fips::compilations());
     steps.into_iter().map(|(name, command)| (name, shell::idle(&command))).collect()
@@ -61,7 +61,7 @@ fn rust_tests() -> anyhow::Result<()> {
     // By its path and not through PATH, so that the environment of the build stays the same.
     let nextest = shell::venv_required("cargo-nextest")?;
     // Tests of processes and faults wait for most of their time: with one test a core, two cores were busy for a third.
-    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 5 / 2;
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 3;
     let mut run = shell::command(nextest);
     run.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads", &threads.to_string()]);
     run.env("WYCHEPROOF", shell::root().join(".venv/wycheproof"));
