@@ -66,6 +66,8 @@ enum Job {
     ScanTls,
     /// The fast subset: format, clippy, tidy
     Check,
+    /// The examples in comments of the workspace
+    DocTests,
     /// Known vulnerabilities of what is locked; says aloud what it could not check
     Advisories(advisories::Arguments),
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
@@ -173,6 +175,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Soak(arguments) => soak::run(&arguments),
         Job::LoadLong => load::run(),
         Job::ScanTls => scan::run(),
+        Job::DocTests => test::doc_tests(),
         Job::Advisories(arguments) => advisories::run(&arguments),
         Job::Check => check::run(),
         Job::Tidy { write } => tidy::run(write),

@@ -1,9 +1,9 @@
 //! `cargo xtask test`: all checks that a change must pass. `make test` and CI run only this.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 use crate::steps::Steps;
 use crate::{check, codegen, fips, sdk, shell, vet};
@@ -42,7 +42,7 @@ fn idle_steps() -> Vec<(&'static str, Command)> {
         ("model", job(&["model"])),
         ("vectors", job(&["vectors", "--check"])),
         ("clippy", check::clippy()),
-        ("doc tests", shell::cargo(&["test", "--doc", "--workspace", "--locked"])),
+        ("doc tests", job(&["doc-tests"])),
         ("docs", rustdoc_command()),
     ];
     steps.extend(fips::compilations());
@@ -71,6 +71,19 @@ fn rust_tests() -> anyhow::Result<()> {
     let shared = tempfile::tempdir()?;
     run.env("SEALWAY_TEST_RUN", shared.path());
     shell::run(&mut run)
+}
+
+/// Runs the examples in comments. All targets are selected, as the build selects them: with `--doc` alone, the workspace would be
+/// compiled again, without the features that only tests ask for. Names of these tests alone have a line.
+pub(crate) fn doc_tests() -> anyhow::Result<()> {
+    let mut cargo = shell::cargo(&["test", "--workspace", "--locked", "--", "(line"]);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let ran: Vec<_> = printed.lines().filter(|line| line.starts_with("test ") && line.contains("(line")).collect();
+    println!("{}", if output.status.success() { ran.join("\n") } else { printed.to_string() });
+    ensure!(output.status.success(), "cargo test: {}", output.status);
+    ensure!(!ran.is_empty(), "no example of a comment ran: rustdoc gives their tests other names");
+    Ok(())
 }
 
 /// Builds the API documents of the workspace; a warning is an error.
