@@ -27,13 +27,18 @@ use sealway_sessions::identity::Identity;
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::native::Wire3Policy;
 use sealway_sessions::store::cache::CacheLimits;
+use sealway_sessions::store::postgres::{Postgres, PostgresConfig};
 use sealway_sessions::store::redis::{OnLoss, Redis, RedisConfig};
-use sealway_sessions::store::{Memory, MemoryLimits, ReserveError, SessionCache, Status, Store, StoreError};
+use sealway_sessions::store::tiered::TieredStore;
+use sealway_sessions::store::{
+    Durable, Memory, MemoryLimits, NonceRecord, ReserveError, SessionCache, Status, Store, StoreError,
+};
 use sealway_sessions::{Authority, Policy, endpoint};
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use crate::net::{Network, Outlet};
+use crate::postgres::{self, Standby};
 use crate::provider::SeedProvider;
 use crate::redis;
 use crate::world::{Defect, FRESH, SimulatedClock, World, answer_to};
@@ -71,8 +76,27 @@ pub(crate) enum Backing {
     Local,
     /// A master and replicas that Sentinels watch.
     Sentinel,
+    /// PostgreSQL alone.
+    Postgres(Standby),
+    /// PostgreSQL with Redis in front of it: one server, or a master and replicas that Sentinels watch.
+    Tiered { standby: Standby, has_sentinels: bool },
     /// Another's service with a memory of its own.
     Impostor,
+}
+
+impl Backing {
+    /// True if Sentinels watch its Redis.
+    pub(crate) fn has_sentinels(self) -> bool {
+        matches!(self, Backing::Sentinel | Backing::Tiered { has_sentinels: true, .. })
+    }
+
+    /// Returns the kind of PostgreSQL's standby, if it has PostgreSQL.
+    pub(crate) fn standby(self) -> Option<Standby> {
+        match self {
+            Backing::Postgres(standby) | Backing::Tiered { standby, .. } => Some(standby),
+            _ => None,
+        }
+    }
 }
 
 /// One gateway, which may crash and start again.
@@ -117,22 +141,56 @@ impl Gateway {
         let dialer = Some(Dialer(Arc::new(Outlet { network: self.network.clone(), gateway: self.index })));
         let limits =
             MemoryLimits { sessions_max: 1000, nonces_max: NONCES_MAX, nonces_cleanup_from: NONCES_MAX * 4 / 5 };
-        let (nodes, sentinel) = match self.backing {
-            Backing::Impostor => return self.begin(Arc::new(Memory::new(MemoryLimits::DEFAULT))),
-            Backing::Single | Backing::Local => (vec![Node::Tcp(redis::host(0), 6379)], None),
-            Backing::Sentinel => {
-                let nodes = (0..3).map(|number| Node::Tcp(redis::sentinel(number), 26379)).collect();
-                (nodes, Some(redis::MASTER.to_owned()))
-            }
+        if self.backing == Backing::Impostor {
+            return self.begin(Arc::new(Memory::new(MemoryLimits::DEFAULT)));
+        }
+        let postgres = match self.backing.standby() {
+            Some(standby) => Some(self.open_postgres(standby, dialer.clone(), &cache).await),
+            None => None,
+        };
+        if let (Backing::Postgres(_), Some(store)) = (self.backing, &postgres) {
+            return self.begin(store.clone());
+        }
+        let (nodes, sentinel) = if self.backing.has_sentinels() {
+            let nodes = (0..3).map(|number| Node::Tcp(redis::sentinel(number), 26379)).collect();
+            (nodes, Some(redis::MASTER.to_owned()))
+        } else {
+            (vec![Node::Tcp(redis::host(0), 6379)], None)
         };
         let on_loss = if self.backing == Backing::Local { OnLoss::Local } else { OnLoss::FailClosed };
         let server = Settings { nodes, sentinel, dialer, ..Settings::default() };
         let config = RedisConfig { server, on_loss, window_ms: WINDOW_MS, ..RedisConfig::default() };
-        let opened =
-            Redis::open(&SeedProvider, config, self.keys.clone(), cache, limits, self.clock.clone(), None).await;
-        match opened {
-            Ok(store) => self.begin(store),
-            Err(err) => panic!("the store does not open: {err}"),
+        let durable = postgres.clone().map(|postgres| self.durable(postgres));
+        let (keys, clock) = (self.keys.clone(), self.clock.clone());
+        let opened = Redis::open(&SeedProvider, config, keys, cache.clone(), limits, clock.clone(), durable).await;
+        match (opened, postgres) {
+            (Ok(redis), Some(postgres)) => {
+                self.begin(Arc::new(TieredStore::new(postgres, redis, cache, clock, on_loss)));
+            }
+            (Ok(store), None) => self.begin(store),
+            (Err(err), _) => panic!("the store does not open: {err}"),
+        }
+    }
+
+    async fn open_postgres(
+        &self,
+        standby: Standby,
+        dialer: Option<Dialer>,
+        cache: &Arc<SessionCache>,
+    ) -> Arc<Postgres> {
+        let url = format!("postgres://sealway@{}/sealway?sslmode=disable", postgres::HOST);
+        let mut config = PostgresConfig::new(&url).unwrap_or_else(|err| panic!("{url}: {err}"));
+        (config.dialer, config.window_ms) = (dialer, WINDOW_MS);
+        config.synchronous = standby == Standby::Synchronous;
+        let (keys, clock) = (self.keys.clone(), self.clock.clone());
+        let opened = Postgres::open(&SeedProvider, config, keys, cache.clone(), clock).await;
+        opened.unwrap_or_else(|err| panic!("the store does not open: {err}"))
+    }
+
+    fn durable(&self, postgres: Arc<Postgres>) -> Arc<dyn Durable> {
+        match self.world.defect {
+            Some(Defect::Unrecorded) => Arc::new(RecordsNothing(postgres)),
+            _ => postgres,
         }
     }
 
@@ -318,6 +376,29 @@ impl Store for FaultyStore {
 
     fn status(&self) -> Status {
         self.store.status()
+    }
+}
+
+/// A durable side with a planted defect: it records no nonce.
+#[derive(Debug)]
+struct RecordsNothing(Arc<Postgres>);
+
+#[async_trait::async_trait]
+impl Durable for RecordsNothing {
+    async fn record(&self, _: &Claim) -> Result<(), ReserveError> {
+        Ok(())
+    }
+
+    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<NonceRecord>, StoreError> {
+        self.0.recorded_after(stamp_ms, now_ms).await
+    }
+
+    async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        self.0.revoked(now_ms).await
+    }
+
+    async fn lost_ms(&self) -> Result<u64, StoreError> {
+        self.0.lost_ms().await
     }
 }
 
