@@ -6,6 +6,7 @@ mod attacker;
 mod client;
 mod gateway;
 mod net;
+mod planted;
 mod postgres;
 mod provider;
 mod redis;

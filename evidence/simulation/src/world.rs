@@ -97,15 +97,13 @@ pub enum Defect {
     CommitsLost,
     /// A standby of PostgreSQL is promoted that lacks commits, and its timeline tells of no promotion.
     SameTimeline,
-    /// A session is found although the first of its chain is revoked.
-    RootStays,
     /// Nonces stamped ahead of Redis's clock are not recorded in PostgreSQL.
     Unrecorded,
 }
 
 impl Defect {
     /// All of them, each with its name.
-    pub const ALL: [(&'static str, Defect); 15] = [
+    pub const ALL: [(&'static str, Defect); 14] = [
         ("chain-stays", Defect::ChainStays),
         ("nonces-forgotten", Defect::NoncesForgotten),
         ("no-floor", Defect::NoFloor),
@@ -119,7 +117,6 @@ impl Defect {
         ("unheard", Defect::Unheard),
         ("commits-lost", Defect::CommitsLost),
         ("same-timeline", Defect::SameTimeline),
-        ("root-stays", Defect::RootStays),
         ("unrecorded", Defect::Unrecorded),
     ];
 }

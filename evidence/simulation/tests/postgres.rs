@@ -1,4 +1,5 @@
 //! The model of PostgreSQL against a real server: each statement of the product has the same types and gives the same answers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

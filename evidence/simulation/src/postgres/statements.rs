@@ -340,10 +340,7 @@ fn session_row(id: &str, row: &SessionRow) -> Vec<Value> {
 fn find(context: &mut Context<'_>, values: &[Value]) -> Answer {
     let (id, sessions) = (string(values, 0), &context.tables.sessions);
     let is_revoked = |id: &String| sessions.get(id).is_some_and(|row| row.revoked_ms.is_some());
-    let is_over = |row: &SessionRow| {
-        let has_root = context.defect != Some(Defect::RootStays);
-        row.revoked_ms.is_some() || has_root && row.lineage.as_ref().is_some_and(is_revoked)
-    };
+    let is_over = |row: &SessionRow| row.revoked_ms.is_some() || row.lineage.as_ref().is_some_and(is_revoked);
     let found = sessions.get(id).filter(|row| !is_over(row));
     rows(found.map(|row| session_row(id, row)).into_iter().collect())
 }
