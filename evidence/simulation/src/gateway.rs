@@ -308,14 +308,15 @@ impl Gateway {
         Ok(Response::new(full(answer_to(&text))))
     }
 
-    /// Revokes a session as an operator does; returns true if that was acknowledged.
+    /// Revokes a session as an operator does; returns true if that was acknowledged. The answer that there is no such session is no
+    /// acknowledgement: one that is over does not tell the chain in which it was renewed.
     pub(crate) async fn revoke(&self, id: &SessionId) -> bool {
         let authority = self.authority.lock().clone();
         let Some(authority) = authority else { return false };
         tokio::select! {
             biased;
             () = self.crashed.notified() => false,
-            revoked = authority.revoke(id) => revoked.is_ok(),
+            revoked = authority.revoke(id) => matches!(revoked, Ok(true)),
         }
     }
 

@@ -120,6 +120,11 @@ const FAULTS: [Fault; 13] = [
 ];
 
 impl Fault {
+    /// True if a server may come back without nonces that it had.
+    fn loses_nonces(self) -> bool {
+        matches!(self, Fault::Restart | Fault::Flush | Fault::FailOver | Fault::Postgres(Trouble::FailOver))
+    }
+
     /// True if the parts of a run with this store can have it.
     fn befalls(self, backing: Backing) -> bool {
         let has_redis = !matches!(backing, Backing::Postgres(_));
@@ -155,6 +160,7 @@ struct Run {
     redis: Arc<Redis>,
     postgres: Option<Arc<Postgres>>,
     gateways: Vec<Arc<Gateway>>,
+    wire: Arc<Attacker>,
     backing: Backing,
     hosts: Vec<String>,
 }
@@ -187,7 +193,8 @@ async fn simulate(seed: u64, time: Duration, defect: Option<Defect>) -> Outcome 
     let servers = (0..=replicas).map(redis::host).chain((0..sentinels).map(redis::sentinel));
     let has_redis = !matches!(backing, Backing::Postgres(_));
     let hosts = servers.filter(|_| has_redis).chain(postgres.iter().map(|_| postgres::HOST.to_owned())).collect();
-    let run = Arc::new(Run { world: world.clone(), network, redis, postgres, gateways, backing, hosts });
+    let run = Run { world: world.clone(), network, redis, postgres, gateways, wire: wire.clone(), backing, hosts };
+    let run = Arc::new(run);
     run.clone().disturb(until).await;
     // A call in progress has a moment to end; one whose body dribbles is given up.
     sleep(REST).await;
@@ -223,6 +230,14 @@ impl Run {
             let choice = self.range(0, 63) as usize;
             let Some(kind) = choice.checked_rem(kinds.len()).and_then(|index| kinds.get(index)) else { continue };
             self.world.count(|counts| counts.faults += 1);
+            if kind.loses_nonces() {
+                // The attacker, too, learns of it.
+                let (wire, wait) = (self.wire.clone(), self.range(200, 1500));
+                tokio::spawn(async move {
+                    sleep(Duration::from_millis(wait)).await;
+                    wire.replay_all().await;
+                });
+            }
             match kind {
                 Fault::Cut => self.cut(),
                 Fault::Connection => self.disturb_one(),

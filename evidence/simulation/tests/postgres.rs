@@ -278,4 +278,7 @@ async fn the_model_answers_each_statement_as_postgresql_does() {
     transactions_alike(&mut first, &mut second).await;
     let all: BTreeSet<_> = first.statements.keys().copied().collect();
     assert_eq!(first.used, all, "each statement that the model knows was run");
+    let changed = format!("{} LIMIT 1", first.statements["marks of keys"]);
+    assert!(first.peers[0].client.prepare(&changed).await.is_ok());
+    assert!(first.peers[1].client.prepare(&changed).await.is_err(), "the model takes no statement for another");
 }

@@ -18,6 +18,11 @@ fn invariants_hold_in_200_seeds() {
     for Outcome { seed, violations, .. } in &outcomes {
         assert!(violations.is_empty(), "seed {seed}: {violations:?}\n{}", again(*seed));
     }
+    for store in ["Local", "Single", "Sentinel", "Postgres(", "Tiered"] {
+        let is_meant =
+            |outcome: &Outcome| outcome.events.iter().any(|event| event.contains(&format!("store: {store}")));
+        assert!(outcomes.iter().any(is_meant), "no seed has the store {store}");
+    }
     // Runs in which nothing happens hold every invariant.
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     assert!(sum(|outcome| outcome.counts.served) > 4 * SEEDS);

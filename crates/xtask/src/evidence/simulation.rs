@@ -39,8 +39,8 @@ const DEFECTS: [(&str, &str); 14] = [
 
 pub(super) fn run() -> anyhow::Result<Record> {
     let seeds = number("SEALWAY_SEEDS")?.unwrap_or(SEEDS);
-    // All of the workspace, so that its features stay those of the other builds.
-    shell::run(&mut shell::cargo(&["build", "-q", "--workspace", "--bin", "simulate", "--test", "seeds"]))?;
+    let build = ["build", "-q", "--profile", "simulation", "--locked", "-p", "sealway-evidence-simulation"];
+    shell::run(shell::cargo(&build).args(["--bin", "simulate"]))?;
     let minutes = number("SEALWAY_MINUTES")?;
     let (figures, printed) = simulate(seeds, minutes, &[])?;
     let value = |name: &str| figures.get(name).cloned().with_context(|| format!("no figure {name}"));
@@ -98,7 +98,7 @@ fn simulate(
     arguments: &[&str],
 ) -> anyhow::Result<(BTreeMap<String, String>, String)> {
     let jobs = std::thread::available_parallelism()?.get();
-    let mut command = shell::command(shell::target_dir().join("debug/simulate"));
+    let mut command = shell::command(shell::target_dir().join("simulation/simulate"));
     command.arg(format!("--time={TIME}")).arg(format!("--seeds={seeds}")).arg(format!("--jobs={jobs}"));
     if let Some(minutes) = minutes {
         command.arg(format!("--minutes={minutes}"));
