@@ -74,7 +74,7 @@ pub(crate) enum Backing {
     Local,
     /// A master and replicas that Sentinels watch.
     Sentinel,
-    /// PostgreSQL alone.
+    /// PostgreSQL without Redis in front of it.
     Postgres(Standby),
     /// PostgreSQL with Redis in front of it: one server, or a master and replicas that Sentinels watch.
     Tiered { standby: Standby, has_sentinels: bool },

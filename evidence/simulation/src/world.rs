@@ -91,7 +91,7 @@ pub enum Defect {
     BuysTwice,
     /// PostgreSQL returns the row of a nonce that it has.
     RowsTwice,
-    /// PostgreSQL delivers no notification.
+    /// PostgreSQL delivers no notification of a revocation.
     Unheard,
     /// A crash of PostgreSQL takes the last commits with it.
     CommitsLost,

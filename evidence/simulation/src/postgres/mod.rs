@@ -30,7 +30,7 @@ use wire::Value;
 
 /// The server's name in the network.
 pub(crate) const HOST: &str = "postgres";
-/// Identifier of the cluster.
+/// Identifier of the cluster of servers, which a promotion keeps.
 const SYSTEM: i64 = 7_400_000_000_000_000_001;
 /// Time for which commits can be taken back.
 const KEPT: Duration = Duration::from_secs(3);
@@ -55,7 +55,7 @@ struct State {
     locks: BTreeMap<i64, i32>,
     /// Listeners: the server's process, and the queue of its connection.
     listeners: Vec<(i32, mpsc::UnboundedSender<String>)>,
-    /// The last commits.
+    /// The commits of the last seconds, which a promotion may lose.
     log: VecDeque<Commit>,
     /// The number of starts; a process of an earlier one runs nothing any more.
     generation: u64,
@@ -66,7 +66,7 @@ struct State {
     is_up: bool,
     /// It accepts connections, and rejects every session.
     is_starting: bool,
-    /// It stands still.
+    /// It stands still, and answers nothing.
     is_hung: bool,
 }
 

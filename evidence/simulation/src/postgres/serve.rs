@@ -38,7 +38,7 @@ struct Session {
     notes: mpsc::UnboundedSender<String>,
 }
 
-/// The connection is over.
+/// The connection is over, and its process ends.
 struct Over;
 
 impl Postgres {

@@ -15,7 +15,7 @@ pub(super) struct Context<'a> {
     pub(super) tables: &'a mut Tables,
     /// Advisory locks, each with the process that holds it.
     pub(super) locks: &'a mut std::collections::BTreeMap<i64, i32>,
-    /// The server's clock.
+    /// The server's clock, in Unix milliseconds.
     pub(super) now_ms: i64,
     pub(super) system: i64,
     pub(super) timeline: i64,

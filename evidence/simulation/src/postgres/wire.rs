@@ -159,7 +159,7 @@ impl Input<'_> {
     }
 }
 
-/// Reads a parameter.
+/// Reads a parameter in the binary format.
 pub(super) fn parameter(kind: Kind, bytes: Option<&Vec<u8>>) -> Value {
     bytes.map_or(Value::Null, |bytes| kind.read(bytes))
 }
