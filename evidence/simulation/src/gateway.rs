@@ -14,12 +14,11 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use sealway_exchange::body::{Body, Incoming, full};
 use sealway_exchange::timing::ServerTiming;
-use sealway_exchange::{Rules, Sessions, serve};
-use sealway_proto::crypto::agreement::AgreementProvider;
-use sealway_proto::exchange::{BodyBounds, BodyFault, Refusal};
+use sealway_exchange::{Rules, serve};
+use sealway_proto::exchange::{BodyBounds, BodyFault};
 use sealway_proto::session::native::Suite;
-use sealway_proto::session::{Claim, Fresh, Session, TtlPolicy};
-use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
+use sealway_proto::session::{Session, TtlPolicy};
+use sealway_proto::wire::{ReplayPolicy, SessionId};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::dial::Dialer;
 use sealway_runtime::redis::{Node, Settings};
@@ -27,13 +26,17 @@ use sealway_sessions::identity::Identity;
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::native::Wire3Policy;
 use sealway_sessions::store::cache::CacheLimits;
+use sealway_sessions::store::postgres::{Postgres, PostgresConfig};
 use sealway_sessions::store::redis::{OnLoss, Redis, RedisConfig};
-use sealway_sessions::store::{Memory, MemoryLimits, ReserveError, SessionCache, Status, Store, StoreError};
+use sealway_sessions::store::tiered::TieredStore;
+use sealway_sessions::store::{Durable, Memory, MemoryLimits, SessionCache, Store};
 use sealway_sessions::{Authority, Policy, endpoint};
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use crate::net::{Network, Outlet};
+use crate::planted::{FaultyStore, LooksOnce, RecordsNothing};
+use crate::postgres::{self, Standby};
 use crate::provider::SeedProvider;
 use crate::redis;
 use crate::world::{Defect, FRESH, SimulatedClock, World, answer_to};
@@ -71,8 +74,27 @@ pub(crate) enum Backing {
     Local,
     /// A master and replicas that Sentinels watch.
     Sentinel,
+    /// PostgreSQL without Redis in front of it.
+    Postgres(Standby),
+    /// PostgreSQL with Redis in front of it: one server, or a master and replicas that Sentinels watch.
+    Tiered { standby: Standby, has_sentinels: bool },
     /// Another's service with a memory of its own.
     Impostor,
+}
+
+impl Backing {
+    /// True if Sentinels watch its Redis.
+    pub(crate) fn has_sentinels(self) -> bool {
+        matches!(self, Backing::Sentinel | Backing::Tiered { has_sentinels: true, .. })
+    }
+
+    /// Returns the kind of PostgreSQL's standby, if it has PostgreSQL.
+    pub(crate) fn standby(self) -> Option<Standby> {
+        match self {
+            Backing::Postgres(standby) | Backing::Tiered { standby, .. } => Some(standby),
+            _ => None,
+        }
+    }
 }
 
 /// One gateway, which may crash and start again.
@@ -117,22 +139,56 @@ impl Gateway {
         let dialer = Some(Dialer(Arc::new(Outlet { network: self.network.clone(), gateway: self.index })));
         let limits =
             MemoryLimits { sessions_max: 1000, nonces_max: NONCES_MAX, nonces_cleanup_from: NONCES_MAX * 4 / 5 };
-        let (nodes, sentinel) = match self.backing {
-            Backing::Impostor => return self.begin(Arc::new(Memory::new(MemoryLimits::DEFAULT))),
-            Backing::Single | Backing::Local => (vec![Node::Tcp(redis::host(0), 6379)], None),
-            Backing::Sentinel => {
-                let nodes = (0..3).map(|number| Node::Tcp(redis::sentinel(number), 26379)).collect();
-                (nodes, Some(redis::MASTER.to_owned()))
-            }
+        if self.backing == Backing::Impostor {
+            return self.begin(Arc::new(Memory::new(MemoryLimits::DEFAULT)));
+        }
+        let postgres = match self.backing.standby() {
+            Some(standby) => Some(self.open_postgres(standby, dialer.clone(), &cache).await),
+            None => None,
+        };
+        if let (Backing::Postgres(_), Some(store)) = (self.backing, &postgres) {
+            return self.begin(store.clone());
+        }
+        let (nodes, sentinel) = if self.backing.has_sentinels() {
+            let nodes = (0..3).map(|number| Node::Tcp(redis::sentinel(number), 26379)).collect();
+            (nodes, Some(redis::MASTER.to_owned()))
+        } else {
+            (vec![Node::Tcp(redis::host(0), 6379)], None)
         };
         let on_loss = if self.backing == Backing::Local { OnLoss::Local } else { OnLoss::FailClosed };
         let server = Settings { nodes, sentinel, dialer, ..Settings::default() };
         let config = RedisConfig { server, on_loss, window_ms: WINDOW_MS, ..RedisConfig::default() };
-        let opened =
-            Redis::open(&SeedProvider, config, self.keys.clone(), cache, limits, self.clock.clone(), None).await;
-        match opened {
-            Ok(store) => self.begin(store),
-            Err(err) => panic!("the store does not open: {err}"),
+        let durable = postgres.clone().map(|postgres| self.durable(postgres));
+        let (keys, clock) = (self.keys.clone(), self.clock.clone());
+        let opened = Redis::open(&SeedProvider, config, keys, cache.clone(), limits, clock.clone(), durable).await;
+        match (opened, postgres) {
+            (Ok(redis), Some(postgres)) => {
+                self.begin(Arc::new(TieredStore::new(postgres, redis, cache, clock, on_loss)));
+            }
+            (Ok(store), None) => self.begin(store),
+            (Err(err), _) => panic!("the store does not open: {err}"),
+        }
+    }
+
+    async fn open_postgres(
+        &self,
+        standby: Standby,
+        dialer: Option<Dialer>,
+        cache: &Arc<SessionCache>,
+    ) -> Arc<Postgres> {
+        let url = format!("postgres://sealway@{}/sealway?sslmode=disable", postgres::HOST);
+        let mut config = PostgresConfig::new(&url).unwrap_or_else(|err| panic!("{url}: {err}"));
+        (config.dialer, config.window_ms) = (dialer, WINDOW_MS);
+        config.synchronous = standby == Standby::Synchronous;
+        let (keys, clock) = (self.keys.clone(), self.clock.clone());
+        let opened = Postgres::open(&SeedProvider, config, keys, cache.clone(), clock).await;
+        opened.unwrap_or_else(|err| panic!("the store does not open: {err}"))
+    }
+
+    fn durable(&self, postgres: Arc<Postgres>) -> Arc<dyn Durable> {
+        match self.world.defect {
+            Some(Defect::Unrecorded) => Arc::new(RecordsNothing(postgres)),
+            _ => postgres,
         }
     }
 
@@ -252,14 +308,15 @@ impl Gateway {
         Ok(Response::new(full(answer_to(&text))))
     }
 
-    /// Revokes a session as an operator does; returns true if that was acknowledged.
+    /// Revokes a session as an operator does; returns true if that was acknowledged. The answer that there is no such session is no
+    /// acknowledgement: one that is over does not tell the chain in which it was renewed.
     pub(crate) async fn revoke(&self, id: &SessionId) -> bool {
         let authority = self.authority.lock().clone();
         let Some(authority) = authority else { return false };
         tokio::select! {
             biased;
             () = self.crashed.notified() => false,
-            revoked = authority.revoke(id) => revoked.is_ok(),
+            revoked = authority.revoke(id) => matches!(revoked, Ok(true)),
         }
     }
 
@@ -272,95 +329,6 @@ impl Gateway {
         self.world.event(&format!("the clock of gateway {} steps by {ms} ms", self.index));
         self.clock.skew_ms.fetch_add(ms, Ordering::Relaxed);
         self.world.stepped(self.index);
-    }
-}
-
-/// A store with a planted defect.
-#[derive(Debug)]
-struct FaultyStore {
-    store: Arc<dyn Store>,
-    defect: Defect,
-}
-
-#[async_trait::async_trait]
-impl Store for FaultyStore {
-    async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
-        if self.defect == Defect::EarlyAnswer {
-            let store = self.store.clone();
-            tokio::spawn(async move { store.put(session).await });
-            return Ok(());
-        }
-        self.store.put(session).await
-    }
-
-    async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
-        self.store.get(id).await
-    }
-
-    async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
-        self.store.delete(id).await
-    }
-
-    async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
-        if self.defect == Defect::ChainStays {
-            return Ok(());
-        }
-        self.store.end_chain(root, until_ms).await
-    }
-
-    async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
-        self.store.reserve(claim).await
-    }
-
-    async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
-        self.store.sweep(now_ms).await
-    }
-
-    fn status(&self) -> Status {
-        self.store.status()
-    }
-}
-
-/// An authority with a planted defect: a request has the session and the time of its beginning to its end.
-struct LooksOnce {
-    authority: Arc<Authority>,
-    now_ms: u64,
-    found: Mutex<Option<Arc<Session>>>,
-}
-
-impl Sessions for LooksOnce {
-    fn provider(&self) -> &'static dyn AgreementProvider {
-        self.authority.provider()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.now_ms
-    }
-
-    fn replay(&self) -> &ReplayPolicy {
-        self.authority.replay()
-    }
-
-    fn check_wire(&self, wire: Wire) -> Result<(), Refusal> {
-        self.authority.check_wire(wire)
-    }
-
-    async fn find(&self, id: &SessionId) -> Result<Option<Arc<Session>>, Refusal> {
-        let held = self.found.lock().clone();
-        if held.is_some() {
-            return Ok(held);
-        }
-        let found = Sessions::find(&*self.authority, id).await?;
-        self.found.lock().clone_from(&found);
-        Ok(found)
-    }
-
-    async fn reserve(&self, session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
-        Sessions::reserve(&*self.authority, session, claim).await
-    }
-
-    fn report(&self, refusal: &Refusal, what: &'static str) {
-        self.authority.report(refusal, what);
     }
 }
 

@@ -6,11 +6,14 @@ mod attacker;
 mod client;
 mod gateway;
 mod net;
+mod planted;
+mod postgres;
 mod provider;
 mod redis;
 mod rng;
 mod scenario;
 mod world;
 
+pub use postgres::{PostgresModel, known_statements};
 pub use scenario::{Outcome, run, run_with};
 pub use world::{Counts, Defect};

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join;
 use parking_lot::Mutex;
 use sealway_runtime::dial::{ByteStream, Dial, Dialing};
@@ -143,7 +145,12 @@ impl Network {
         });
         self.connections.lock().push(Arc::downgrade(&connection));
         tokio::spawn(self.clone().carry(connection, path, near, far));
-        tokio::spawn(server.serve(theirs));
+        let (serving, world) = (AssertUnwindSafe(server.serve(theirs)).catch_unwind(), self.world.clone());
+        tokio::spawn(async move {
+            if serving.await.is_err() {
+                world.violated("the model of a server met what it does not know");
+            }
+        });
         Ok(Box::new(ours))
     }
 

@@ -14,8 +14,10 @@ use crate::attacker::Attacker;
 use crate::client::Client;
 use crate::gateway::{Backing, Gateway};
 use crate::net::Network;
+use crate::postgres::{self, Postgres, Standby, Trouble};
 use crate::provider::{self, SeedProvider};
 use crate::redis::{self, Redis, Restart};
+use crate::rng::Rng;
 use crate::world::{Counts, Defect, World};
 
 /// Time after the last fault for the calls in progress.
@@ -98,9 +100,10 @@ enum Fault {
     Flush,
     Stop,
     FailOver,
+    Postgres(Trouble),
 }
 
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 13] = [
     Fault::Cut,
     Fault::Connection,
     Fault::Crash,
@@ -110,31 +113,69 @@ const FAULTS: [Fault; 9] = [
     Fault::Flush,
     Fault::Stop,
     Fault::FailOver,
+    Fault::Postgres(Trouble::Crash),
+    Fault::Postgres(Trouble::Hang),
+    Fault::Postgres(Trouble::Clock),
+    Fault::Postgres(Trouble::FailOver),
 ];
+
+impl Fault {
+    /// True if a server may come back without nonces that it had.
+    fn loses_nonces(self) -> bool {
+        matches!(self, Fault::Restart | Fault::Flush | Fault::FailOver | Fault::Postgres(Trouble::FailOver))
+    }
+
+    /// True if the parts of a run with this store can have it.
+    fn befalls(self, backing: Backing) -> bool {
+        let has_redis = !matches!(backing, Backing::Postgres(_));
+        match self {
+            Fault::Cut | Fault::Connection | Fault::Crash => true,
+            // What is promised for an asynchronous standby is a promise of clocks that agree.
+            Fault::GatewayClock => backing.standby() != Some(Standby::Asynchronous),
+            Fault::ServerClock => has_redis && backing.standby() != Some(Standby::Asynchronous),
+            Fault::Restart | Fault::Flush | Fault::Stop => has_redis,
+            Fault::FailOver => backing.has_sentinels(),
+            Fault::Postgres(_) => backing.standby().is_some(),
+        }
+    }
+}
+
+/// Returns the kind of store of a seed.
+fn backing(seed: u64) -> Backing {
+    let mut rng = Rng::new(!seed);
+    let standby = if rng.chance(300) { Standby::Asynchronous } else { Standby::Synchronous };
+    match rng.index(10) {
+        0 => Backing::Local,
+        1 | 2 => Backing::Single,
+        3 | 4 => Backing::Sentinel,
+        5..=7 => Backing::Postgres(standby),
+        8 => Backing::Tiered { standby, has_sentinels: false },
+        _ => Backing::Tiered { standby, has_sentinels: true },
+    }
+}
 
 struct Run {
     world: Arc<World>,
     network: Arc<Network>,
     redis: Arc<Redis>,
+    postgres: Option<Arc<Postgres>>,
     gateways: Vec<Arc<Gateway>>,
+    wire: Arc<Attacker>,
     backing: Backing,
     hosts: Vec<String>,
 }
 
 async fn simulate(seed: u64, time: Duration, defect: Option<Defect>) -> Outcome {
-    let world = World::new(seed, false, defect);
+    let backing = backing(seed);
+    let world = World::new(seed, backing.standby() == Some(Standby::Synchronous), defect);
     let network = Network::new(world.clone());
-    let backing = match world.rng.lock().index(5) {
-        0 => Backing::Local,
-        1 | 2 => Backing::Single,
-        _ => Backing::Sentinel,
-    };
-    let (replicas, sentinels) = if backing == Backing::Sentinel { (2, 3) } else { (0, 0) };
+    let (replicas, sentinels) = if backing.has_sentinels() { (2, 3) } else { (0, 0) };
     let redis = Redis::start(&world, &network, replicas, sentinels);
     let ring = ring();
     let (service, keys) = identity(world.now_ms());
     let (other, other_keys) = identity(world.now_ms());
     let count = if backing == Backing::Local { 1 } else { 2 + world.rng.lock().index(2) };
+    let postgres = backing.standby().map(|standby| Postgres::start(&world, &network, standby, count));
     let gateway =
         |index, backing, identity: &Arc<Identity>| Gateway::new(index, &world, &network, backing, &ring, identity);
     let gateways: Vec<_> = (0..count).map(|index| gateway(index, backing, &service)).collect();
@@ -149,8 +190,11 @@ async fn simulate(seed: u64, time: Duration, defect: Option<Defect>) -> Outcome 
         (0..3).map(|index| tokio::spawn(Client::new(index, &world, &wire, keys.clone()).run(until))).collect();
     tokio::spawn(wire.clone().replay(until));
     tokio::spawn(wire.clone().revoke(until));
-    let hosts = (0..=replicas).map(redis::host).chain((0..sentinels).map(redis::sentinel)).collect();
-    let run = Arc::new(Run { world: world.clone(), network, redis, gateways, backing, hosts });
+    let servers = (0..=replicas).map(redis::host).chain((0..sentinels).map(redis::sentinel));
+    let has_redis = !matches!(backing, Backing::Postgres(_));
+    let hosts = servers.filter(|_| has_redis).chain(postgres.iter().map(|_| postgres::HOST.to_owned())).collect();
+    let run = Run { world: world.clone(), network, redis, postgres, gateways, wire: wire.clone(), backing, hosts };
+    let run = Arc::new(run);
     run.clone().disturb(until).await;
     // A call in progress has a moment to end; one whose body dribbles is given up.
     sleep(REST).await;
@@ -177,14 +221,23 @@ impl Run {
         let (pause, kinds) = {
             let mut rng = self.world.rng.lock();
             let pause = [500, 2500, 6000][rng.index(3)];
-            (pause, FAULTS.into_iter().filter(|_| rng.chance(400)).collect::<Vec<_>>())
+            let kinds = FAULTS.into_iter().filter(|kind| kind.befalls(self.backing));
+            (pause, kinds.filter(|_| rng.chance(400)).collect::<Vec<_>>())
         };
-        self.world.event(&format!("faults: {kinds:?}, about every {pause} ms"));
+        self.world.event(&format!("store: {:?}, faults: {kinds:?}, about every {pause} ms", self.backing));
         while Instant::now() < until {
             sleep(Duration::from_millis(self.range(pause / 3, pause))).await;
             let choice = self.range(0, 63) as usize;
             let Some(kind) = choice.checked_rem(kinds.len()).and_then(|index| kinds.get(index)) else { continue };
             self.world.count(|counts| counts.faults += 1);
+            if kind.loses_nonces() {
+                // The attacker, too, learns of it.
+                let (wire, wait) = (self.wire.clone(), self.range(200, 1500));
+                tokio::spawn(async move {
+                    sleep(Duration::from_millis(wait)).await;
+                    wire.replay_all().await;
+                });
+            }
             match kind {
                 Fault::Cut => self.cut(),
                 Fault::Connection => self.disturb_one(),
@@ -194,8 +247,8 @@ impl Run {
                 Fault::Restart => self.restart(),
                 Fault::Flush => self.redis.flush(self.redis.master()),
                 Fault::Stop => self.stop_server(),
-                Fault::FailOver if self.backing == Backing::Sentinel => self.fail_over(),
-                Fault::FailOver => {}
+                Fault::FailOver => self.fail_over(),
+                Fault::Postgres(trouble) => self.postgres.iter().for_each(|postgres| postgres.strike(*trouble)),
             }
         }
     }

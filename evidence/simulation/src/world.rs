@@ -89,11 +89,21 @@ pub enum Defect {
     HeldBody,
     /// A client sends an unsafe request again when its session is said to be over.
     BuysTwice,
+    /// PostgreSQL returns the row of a nonce that it has.
+    RowsTwice,
+    /// PostgreSQL delivers no notification of a revocation.
+    Unheard,
+    /// A crash of PostgreSQL takes the last commits with it.
+    CommitsLost,
+    /// A standby of PostgreSQL is promoted that lacks commits, and its timeline tells of no promotion.
+    SameTimeline,
+    /// Nonces stamped ahead of Redis's clock are not recorded in PostgreSQL.
+    Unrecorded,
 }
 
 impl Defect {
     /// All of them, each with its name.
-    pub const ALL: [(&'static str, Defect); 9] = [
+    pub const ALL: [(&'static str, Defect); 14] = [
         ("chain-stays", Defect::ChainStays),
         ("nonces-forgotten", Defect::NoncesForgotten),
         ("no-floor", Defect::NoFloor),
@@ -103,6 +113,11 @@ impl Defect {
         ("early-answer", Defect::EarlyAnswer),
         ("held-body", Defect::HeldBody),
         ("buys-twice", Defect::BuysTwice),
+        ("rows-twice", Defect::RowsTwice),
+        ("unheard", Defect::Unheard),
+        ("commits-lost", Defect::CommitsLost),
+        ("same-timeline", Defect::SameTimeline),
+        ("unrecorded", Defect::Unrecorded),
     ];
 }
 
@@ -146,7 +161,7 @@ pub(crate) struct World {
     pub(crate) rng: Mutex<Rng>,
     start: Instant,
     history: Mutex<History>,
-    /// True if a store keeps revocations and sessions through every loss of Redis.
+    /// True if a store keeps revocations and sessions through every fault.
     pub(crate) is_durable: bool,
     pub(crate) defect: Option<Defect>,
     next: AtomicU64,
@@ -193,7 +208,8 @@ impl World {
         add(&mut self.history.lock().counts);
     }
 
-    fn violated(&self, text: &str) {
+    /// Notes that an invariant did not hold, or that a model lacks what it needs.
+    pub(crate) fn violated(&self, text: &str) {
         self.event(&format!("VIOLATION: {text}"));
         self.history.lock().violations.push(text.to_owned());
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_runtime::config::ConfigError;
+use sealway_runtime::dial::Dialer;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::super::{OpenError, tls};
@@ -47,6 +48,9 @@ pub struct PostgresConfig {
     pub synchronous: bool,
     /// Time window of stamps in milliseconds, [`sealway_proto::wire::ReplayPolicy::window_ms`].
     pub window_ms: u64,
+    /// Opens the streams to servers and poolers, which are then plain; the system's network if `None`. A simulation sets
+    /// it.
+    pub dialer: Option<Dialer>,
 }
 
 impl PostgresConfig {
@@ -73,6 +77,7 @@ impl PostgresConfig {
             nonces_max: 4_000_000,
             synchronous: false,
             window_ms: sealway_proto::wire::ReplayPolicy::default().window_ms(),
+            dialer: None,
         })
     }
 

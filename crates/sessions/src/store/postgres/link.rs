@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, RecyclingMethod, Runtime, Timeouts};
 use parking_lot::Mutex;
+use sealway_runtime::dial::Dialer;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -22,6 +23,7 @@ use tracing::Instrument;
 
 use super::super::{OpenError, Pool};
 use super::config::PostgresConfig;
+use super::dial;
 use super::fault::Fault;
 use super::tls::MakeTls;
 
@@ -59,7 +61,8 @@ impl Link {
         let build = |server, tls: &Option<_>, max_size| {
             let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
             let server = session_config(server, config);
-            let manager = Manager::from_connect(server, Connector(MakeTls(tls.clone())), manager_config);
+            let connector = Connector { tls: MakeTls(tls.clone()), dialer: config.dialer.clone() };
+            let manager = Manager::from_connect(server, connector, manager_config);
             let timeouts =
                 Timeouts { wait: Some(config.deadline * 3 / 4), create: Some(config.connect_timeout), recycle: None };
             let pool = deadpool_postgres::Pool::builder(manager).max_size(max_size).timeouts(timeouts);
@@ -278,23 +281,18 @@ impl Drop for Lease {
 }
 
 /// Opens connections for a pool.
-struct Connector(MakeTls);
+struct Connector {
+    tls: MakeTls,
+    dialer: Option<Dialer>,
+}
 
 impl Connect for Connector {
     fn connect(
         &self,
         server: &tokio_postgres::Config,
     ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + '_>> {
-        let (server, tls) = (server.clone(), self.0.clone());
-        Box::pin(async move {
-            let (client, connection) = server.connect(tls).await?;
-            let driver = tokio::spawn(async move {
-                if let Err(err) = connection.await {
-                    tracing::debug!(err = %Fault::from(err), "a connection to PostgreSQL ended");
-                }
-            });
-            Ok((client, driver))
-        })
+        let (server, tls) = (server.clone(), self.tls.clone());
+        Box::pin(async move { dial::open(&server, tls, self.dialer.as_ref(), |_| ()).await })
     }
 }
 

@@ -24,6 +24,7 @@ use crate::kek::KeyWrap;
 
 mod batch;
 mod config;
+mod dial;
 mod fault;
 mod link;
 mod migrate;

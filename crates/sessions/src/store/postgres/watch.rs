@@ -9,14 +9,14 @@ use std::time::Duration;
 use sealway_proto::crypto::Provider;
 use sealway_proto::wire::SessionId;
 use tokio::task::AbortHandle;
-use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres::Client;
 
 use super::super::SessionCache;
 use super::config::PostgresConfig;
 use super::fault::Fault;
 use super::link::{Link, session_config};
 use super::tls::MakeTls;
-use super::{PAGE, migrate, nonces, sessions};
+use super::{PAGE, dial, migrate, nonces, sessions};
 use crate::kek::{KeyWrap, UnwrapError, WrappedKey, mark, open_marks};
 
 /// Channel of revocations; the payload is the session's id.
@@ -56,16 +56,9 @@ pub(super) async fn connect(config: &PostgresConfig) -> Result<Session, Fault> {
 /// Opens a connection that passes the payload of each notification to `heard`.
 async fn connect_listening(config: &PostgresConfig, heard: impl Fn(&str) + Send + 'static) -> Result<Session, Fault> {
     let server = session_config(&config.server, config);
-    let connecting = server.connect(MakeTls(config.tls.clone()));
+    let connecting = dial::open(&server, MakeTls(config.tls.clone()), config.dialer.as_ref(), heard);
     let connected = tokio::time::timeout(config.connect_timeout, connecting).await.map_err(|_| Fault::Late)?;
-    let (client, mut connection) = connected?;
-    let driver = tokio::spawn(async move {
-        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
-            if let AsyncMessage::Notification(note) = message {
-                heard(note.payload());
-            }
-        }
-    });
+    let (client, driver) = connected?;
     Ok(Session { client, driver: driver.abort_handle(), served_by: 0 })
 }
 
