@@ -174,4 +174,21 @@ mod tests {
         let text = format!("{:?}", with("token", "\"FST1.secret\"").unwrap());
         assert!(!text.contains("secret") && !text.contains(EID), "{text}");
     }
+
+    #[test]
+    fn an_attach_message_and_an_instance_id_have_lengths() {
+        let v1 = with("caps", "null").unwrap();
+        assert_eq!((v1.profile, &v1), (Profile::V1, &with("caps", r#"{"profile":"other","x":null}"#).unwrap()));
+        let text = v1.encode();
+        assert!(!text.contains("caps"), "{text}");
+        for (len, read) in [(ATTACH_LEN_MAX, Ok(v1)), (ATTACH_LEN_MAX + 1, Err(AttachInvalid))] {
+            let padded = format!("{text}{}", " ".repeat(len - text.len()));
+            assert_eq!(Attach::parse(padded.as_bytes()), read, "{len}");
+        }
+        for (len, is_right) in [(15, false), (16, true), (32, true), (33, false)] {
+            let eid = format!("{:?}", b64u::encode(&[7; 33][..len]));
+            assert_eq!(with("endpoint_instance_id", &eid).is_ok(), is_right, "{len}");
+        }
+        assert_eq!(with("role", "2").map(|attach| attach.role), Ok(Role::Server));
+    }
 }

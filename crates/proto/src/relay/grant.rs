@@ -245,6 +245,7 @@ fn suites(object: &Value) -> Result<(u16, Vec<u16>), GrantInvalid> {
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::string::ToString;
     use alloc::vec;
 
     use super::*;
@@ -309,5 +310,76 @@ mod tests {
         };
         assert_eq!(DirectInfo::parse(info.encode().as_bytes()).unwrap(), info);
         assert!(!format!("{info:?}").contains("AQEB"));
+    }
+
+    #[test]
+    fn a_grant_of_64_kibibytes_is_read_and_a_longer_one_is_not() {
+        let info = DirectInfo {
+            ws_url: "ws://127.0.0.1:1/ws".into(),
+            channel_id: "c".into(),
+            psk: Zeroizing::new([1; 32]),
+            default_suite: 1,
+            init_exp_s: 5,
+        };
+        let padded = |text: &str, len: usize| format!("{text}{}", " ".repeat(len - text.len()));
+        for (len, is_read) in [(65_536, true), (65_537, false)] {
+            let read = Grant::parse(padded(&grant().encode(), len).as_bytes());
+            assert_eq!(read, if is_read { Ok(grant()) } else { Err(GrantInvalid("(its length)")) });
+            let read = DirectInfo::parse(padded(&info.encode(), len).as_bytes());
+            assert_eq!(read, if is_read { Ok(info.clone()) } else { Err(GrantInvalid("(its length)")) });
+        }
+        assert_eq!(Grant::parse(b"[]"), Err(GrantInvalid("(its JSON)")));
+        assert_eq!(DirectInfo::parse(b"[]"), Err(GrantInvalid("(its JSON)")));
+    }
+
+    #[test]
+    fn the_suites_of_a_grant_are_1_to_64_of_one_profile_with_the_default_one() {
+        let read = |default_suite: u16, allowed_suites: &[u16]| {
+            let grant = Grant { default_suite, allowed_suites: allowed_suites.to_vec(), ..grant() };
+            Grant::parse(grant.encode().as_bytes()).map(|grant| (grant.is_native(), grant.allowed_suites.len()))
+        };
+        assert_eq!(read(NATIVE_SUITE_MIN, &[0x101, NATIVE_SUITE_MIN]), Ok((true, 2)));
+        assert_eq!(read(NATIVE_SUITE_MIN - 1, &[1, NATIVE_SUITE_MIN - 1]), Ok((false, 2)));
+        assert_eq!(read(1, &[1; 64]), Ok((false, 64)));
+        for (default, allowed) in [
+            (1, &[][..]),
+            (1, &[1; 65]),
+            (1, &[2]),
+            (1, &[1, NATIVE_SUITE_MIN]),
+            (NATIVE_SUITE_MIN, &[NATIVE_SUITE_MIN, NATIVE_SUITE_MIN - 1]),
+        ] {
+            assert_eq!(read(default, allowed), Err(GrantInvalid("allowed_suites")), "{default} {allowed:?}");
+        }
+    }
+
+    #[test]
+    fn absent_members_of_a_grant_are_none_and_an_idle_time_below_0_is_0() {
+        let mut object: Value = serde_json::from_str(&grant().encode()).unwrap();
+        object["noise_pattern"] = "".into();
+        object["peer_static_b64u"] = Value::Null;
+        object["idle_timeout_seconds"] = (-1).into();
+        let expected = Grant { noise_pattern: None, peer_static: None, idle_timeout_s: 0, ..grant() };
+        assert_eq!(Grant::read(&object), Ok(expected.clone()));
+        let text = expected.encode();
+        assert!(!text.contains("noise_pattern") && !text.contains("peer_static"), "{}", *text);
+        object["idle_timeout_seconds"] = (1_u64 << 32).into();
+        assert_eq!(Grant::read(&object), Err(GrantInvalid("idle_timeout_seconds")));
+    }
+
+    #[test]
+    fn direct_info_with_a_wrong_member_names_it() {
+        let info = r#"{"ws_url":"ws://a","channel_id":"c","e2ee_psk_b64u":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE","default_suite":1}"#;
+        assert_eq!(DirectInfo::parse(info.as_bytes()).map(|info| info.init_exp_s), Ok(0));
+        for (member, value) in [
+            ("ws_url", "\"\""),
+            ("channel_id", "null"),
+            ("e2ee_psk_b64u", "\"AAAA\""),
+            ("default_suite", "65536"),
+            ("channel_init_expire_at_unix_s", "\"1\""),
+        ] {
+            let mut object: Value = serde_json::from_str(info).unwrap();
+            object[member] = serde_json::from_str(value).unwrap();
+            assert_eq!(DirectInfo::parse(object.to_string().as_bytes()), Err(GrantInvalid(member)), "{value}");
+        }
     }
 }

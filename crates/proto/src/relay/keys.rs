@@ -267,3 +267,6 @@ impl fmt::Debug for IssuerKey {
         f.debug_struct("IssuerKey").field("kid", &self.kid).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

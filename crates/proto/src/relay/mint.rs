@@ -197,3 +197,6 @@ pub fn random_name(provider: &dyn Provider) -> Result<String, MintInvalid> {
     provider.fill_random(&mut bytes).map_err(|_| MintInvalid::NoRandom)?;
     Ok(b64u::encode(&bytes))
 }
+
+#[cfg(test)]
+mod tests;

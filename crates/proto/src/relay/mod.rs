@@ -95,4 +95,35 @@ mod tests {
         assert!(!looks_like_record(&record(b"FSEC", 1, 16), 35));
         assert!(!looks_like_record(b"FSEC", 4));
     }
+
+    #[test]
+    fn each_role_has_its_number_and_its_peer() {
+        for (role, number, other) in [(Role::Client, 1, Role::Server), (Role::Server, 2, Role::Client)] {
+            assert_eq!((role.number(), role.other()), (number, other));
+            assert_eq!(Role::from_number(number.into()), Some(role));
+        }
+        assert_eq!([0, 3].map(Role::from_number), [None; 2]);
+    }
+
+    #[test]
+    fn a_cause_has_a_reason_in_either_style_or_none() {
+        let cause = CloseCause::AttachTimeout;
+        assert_eq!((cause.code(), cause.token()), (1002, "timeout"));
+        assert_eq!(
+            [CloseReasons::Words, CloseReasons::Tokens].map(|style| cause.reason(style)),
+            ["expected attach", "timeout"]
+        );
+        let cause = CloseCause::RecordTooLarge;
+        assert_eq!((cause.code(), cause.token()), (1009, "record_too_large"));
+        assert_eq!([CloseReasons::Words, CloseReasons::Tokens].map(|style| cause.reason(style)), [""; 2]);
+    }
+
+    #[test]
+    fn texts_are_written_so_that_they_can_stand_in_a_script() {
+        let mut out = alloc::string::String::from("{");
+        json::push_member(&mut out, "a<", "\"\\\n\r\t\u{0}\u{1f} <>&\u{2028}\u{2029}\u{e9}/");
+        json::push_number(&mut out, "b", -7);
+        let expected = r#"{"a\u003c":"\"\\\n\r\t\u0000\u001f \u003c\u003e\u0026\u2028\u2029"#;
+        assert_eq!(out, alloc::format!("{expected}\u{e9}/\",\"b\":-7"));
+    }
 }

@@ -4,3 +4,6 @@
 pub mod keys;
 pub mod row;
 pub mod script;
+
+#[cfg(test)]
+mod tests;

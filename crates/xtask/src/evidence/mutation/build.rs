@@ -16,6 +16,14 @@ use crate::shell;
 /// the earlier ones are gone.
 const ROUNDS_MAX: usize = 30;
 
+/// Name of the test program that is made of a package's library, in the copy alone. `--lib` would select the libraries of all
+/// packages, and one package alone would build its dependencies with other features than the workspace.
+const UNIT_TESTS: &str = "unit-tests-with-mutants";
+
+/// The manifest of the test kit, and its features by default.
+const TESTKIT: &str = "crates/testkit/Cargo.toml";
+const SERVERS: &str = r#"default = ["servers"]"#;
+
 /// The tests of a package, built with all mutants that compile.
 pub(super) struct Build {
     pub(super) binaries: Vec<Binary>,
@@ -51,7 +59,7 @@ pub(super) fn build(package: &str, modules: &[&str], targets: &[&str], mutants: 
     let package_folder = package_folder(mutants)?;
     let root = format!("{package_folder}/src/lib.rs");
     files.entry(&root).or_default();
-    let tree = copy_workspace(&files)?;
+    let tree = copy_workspace(&files, &package_folder)?;
     let mut built = Build { binaries: Vec::new(), unviable: BTreeSet::new(), left_out: BTreeSet::new() };
     let mut texts: BTreeMap<&str, Schemata> = BTreeMap::new();
     for round in 0..ROUNDS_MAX {
@@ -71,15 +79,17 @@ pub(super) fn build(package: &str, modules: &[&str], targets: &[&str], mutants: 
             write_if_changed(&tree.join(file), format!("{}{module}", made.text).as_bytes())?;
             texts.insert(file, made);
         }
-        let mut arguments = vec!["test", "--no-run", "--package", package];
-        arguments.extend(targets);
+        let unit_tests = format!("--test={UNIT_TESTS}");
+        let mut arguments = vec!["test", "--no-run", "--workspace"];
+        arguments.extend(targets.iter().map(|&target| if target == "--lib" { unit_tests.as_str() } else { target }));
         match cargo(&tree, &arguments, &texts)? {
             Compilation::Errors(numbers) => {
                 println!("mutation: {package}: round {round}: {} mutants do not compile", numbers.len());
                 built.unviable.extend(numbers);
             }
             Compilation::Binaries(found) => {
-                built.binaries = found;
+                // Another package may have a test of the same name.
+                built.binaries = found.into_iter().filter(|found| found.folder.ends_with(&package_folder)).collect();
                 return Ok(built);
             }
         }
@@ -95,14 +105,22 @@ fn package_folder(mutants: &[&Mutant]) -> anyhow::Result<String> {
 
 /// Copies the files that git tracks, except those that `mutated` names, and leaves those that are the same, so that cargo builds
 /// only what changed.
-fn copy_workspace(mutated: &BTreeMap<&str, Vec<&Mutant>>) -> anyhow::Result<PathBuf> {
+fn copy_workspace(mutated: &BTreeMap<&str, Vec<&Mutant>>, package_folder: &str) -> anyhow::Result<PathBuf> {
     let tree = folder().join("tree");
+    let manifest = format!("{package_folder}/Cargo.toml");
     for path in shell::tracked_files()?.iter().filter(|path| !mutated.contains_key(path.as_str())) {
         let mut content = std::fs::read(shell::root().join(path))?;
         if path == "Cargo.toml" {
             // Lints would reject what mutants leave unused.
             let manifest = String::from_utf8(content)?;
             content = manifest.replace("\"deny\"", "\"allow\"").replace("\"warn\"", "\"allow\"").into_bytes();
+        } else if path == TESTKIT && package_folder == "crates/proto" {
+            // The test servers depend on proto, so that it would need all its modules, and they a build after each change of it.
+            let manifest = String::from_utf8(content)?;
+            ensure!(manifest.contains(SERVERS), "{TESTKIT} does not have {SERVERS}");
+            content = manifest.replace(SERVERS, "default = []").into_bytes();
+        } else if *path == manifest {
+            content.extend(format!("\n[[test]]\nname = \"{UNIT_TESTS}\"\npath = \"src/lib.rs\"\n").into_bytes());
         }
         write_if_changed(&tree.join(path), &content)?;
     }
