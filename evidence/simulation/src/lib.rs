@@ -8,6 +8,7 @@ mod gateway;
 mod net;
 mod provider;
 mod redis;
+pub mod relay;
 mod rng;
 mod scenario;
 mod world;

@@ -89,6 +89,8 @@ pub enum Defect {
     HeldBody,
     /// A client sends an unsafe request again when its session is said to be over.
     BuysTwice,
+    /// A defect of the relay's nodes.
+    Relay(crate::relay::Defect),
 }
 
 impl Defect {
@@ -123,6 +125,8 @@ pub struct Counts {
     pub revocations: u64,
     /// Faults of stores, networks and clocks.
     pub faults: u64,
+    /// Figures of a run of relay nodes.
+    pub relay: crate::relay::Counts,
 }
 
 #[derive(Debug, Default)]
@@ -193,7 +197,7 @@ impl World {
         add(&mut self.history.lock().counts);
     }
 
-    fn violated(&self, text: &str) {
+    pub(crate) fn violated(&self, text: &str) {
         self.event(&format!("VIOLATION: {text}"));
         self.history.lock().violations.push(text.to_owned());
     }
