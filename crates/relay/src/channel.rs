@@ -363,20 +363,16 @@ impl Channels {
 
     /// Ends the channels whose time is over; returns the causes.
     pub(crate) fn sweep(&self, now_ms: u64, now_s: i64, idle_ms: u64) -> Vec<CloseCause> {
-        let mut causes = Vec::new();
+        let mut over = Vec::new();
         for shard in &self.shards {
-            let over: Vec<_> = {
-                let shard = shard.lock();
-                let all = shard.values();
-                all.filter_map(|channel| Some((channel.clone(), channel.outlived(now_ms, now_s, idle_ms)?))).collect()
-            };
-            for (channel, cause) in over {
-                if self.end(&channel, |_| cause) {
-                    causes.push(cause);
-                }
-            }
+            let shard = shard.lock();
+            let all = shard.values();
+            over.extend(all.filter_map(|channel| Some((channel.outlived(now_ms, now_s, idle_ms)?, channel.clone()))));
         }
-        causes
+        // By name: the maps have another order in each process.
+        over.sort_by(|(_, one), (_, other)| one.key.id.cmp(&other.key.id));
+        over.retain(|(cause, channel)| self.end(channel, |_| *cause));
+        over.into_iter().map(|(cause, _)| cause).collect()
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 use parking_lot::Mutex;
 use sealway_proto::relay::{Attach, Claims, CloseCause, Requirements, verify};
 use sealway_runtime::clock::Clock;
+use tokio::time::Instant;
 
 use crate::budget::Budget;
 use crate::channel::{AttachRequest, Attachment, ChannelKey, Channels, Tenant};
@@ -22,9 +22,12 @@ use crate::settings::Settings;
 
 const SHARDS: u64 = 16;
 
+/// Connections by number. The relay counts them itself, so that nobody can choose numbers that collide.
+type ConnMap = HashMap<u64, Arc<Conn>, FixedState>;
+
 /// The open connections, by number and by address.
 pub(crate) struct Conns {
-    shards: Vec<Mutex<HashMap<u64, Arc<Conn>, RandomState>>>,
+    shards: Vec<Mutex<ConnMap>>,
     addresses: Mutex<HashMap<IpAddr, usize, RandomState>>,
     last_id: AtomicU64,
     len: AtomicUsize,
@@ -48,7 +51,7 @@ impl Conns {
         self.last_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn shard(&self, id: u64) -> &Mutex<HashMap<u64, Arc<Conn>, RandomState>> {
+    fn shard(&self, id: u64) -> &Mutex<ConnMap> {
         &self.shards[usize::try_from(id % SHARDS).unwrap_or_default()]
     }
 

@@ -1,22 +1,25 @@
 //! A running relay: its listeners, its reloads, its end.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::service::service_fn;
 use sealway_proto::relay::CloseCause;
 use sealway_runtime::clock::Clock;
-use sealway_runtime::http::{Connections, HttpLimits, Listening, serve};
+use sealway_runtime::http::{Connections, HttpLimits, Listening, Raw, serve};
 use sealway_runtime::listener::{self, Socket};
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
+use crate::endpoint;
 use crate::keyset::{Keys, Tenancy};
-use crate::nodes::{self, Identity, Nodes, bridge};
+use crate::nodes::bridge::Acceptor;
+use crate::nodes::{self, Identity, Nodes};
 use crate::relay::Relay;
 use crate::settings::Settings;
 use crate::tick;
@@ -41,6 +44,7 @@ impl StartError {
 /// A running relay, until it is stopped.
 pub struct Server {
     relay: Arc<Relay>,
+    acceptor: Arc<Acceptor>,
     tls: Option<Arc<tls::Server>>,
     addresses: Vec<SocketAddr>,
     shutdown: Shutdown,
@@ -79,16 +83,20 @@ impl Server {
         let mut for_nodes = None;
         if let Some(sharing) = settings.sharing.clone() {
             let fail = |err: &dyn std::fmt::Display| StartError(format!("--node-listen: {err}"));
-            let listener = TcpListener::bind(sharing.listen).await.map_err(|err| fail(&err))?;
-            let bound = listener.local_addr().map_err(|err| fail(&err))?;
+            let mut bound = sharing.listen;
+            if sharing.dialer.is_none() {
+                let listener = TcpListener::bind(bound).await.map_err(|err| fail(&err))?;
+                bound = listener.local_addr().map_err(|err| fail(&err))?;
+                for_nodes = Some(listener);
+            }
             nodes = Some(Nodes::join(sharing, bound, clock.clone()).await.map_err(StartError)?);
-            for_nodes = Some(listener);
         }
         let relay = Arc::new(Relay::new(settings, keys, nodes, clock));
+        let acceptor = Arc::new(Acceptor::new(relay.clone(), shutdown.clone()));
         if let Some(listener) = for_nodes {
-            tokio::spawn(bridge::listen(relay.clone(), listener, shutdown.clone()));
-            tokio::spawn(nodes::renew(relay.clone(), shutdown.clone()));
+            tokio::spawn(acceptor.clone().listen(listener));
         }
+        tokio::spawn(nodes::renew(relay.clone(), shutdown.clone()));
         let door = Arc::new(Door { relay: relay.clone(), render: Box::new(render), shutdown: shutdown.clone() });
         let service = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(door.answer(&request))));
         let limits = HttpLimits {
@@ -112,7 +120,17 @@ impl Server {
             let (changed, reload) = (Identity::files_changed, Identity::reload);
             tokio::spawn(watch(nodes.identity.clone(), Identity::certificates, changed, reload, shutdown.clone()));
         }
-        Ok(Server { relay, tls, addresses, shutdown })
+        Ok(Server { relay, acceptor, tls, addresses, shutdown })
+    }
+
+    /// Serves an endpoint whose connection is a WebSocket already, as if it had come through a listener.
+    pub fn accept_endpoint(&self, io: Box<dyn Raw>, address: Option<IpAddr>) {
+        endpoint::spawn(&self.relay, io, address, &self.shutdown);
+    }
+
+    /// Serves a connection of another node, as if it had come through the listener for nodes.
+    pub fn accept_node(&self, io: Box<dyn Raw>, from: SocketAddr) {
+        self.acceptor.accept(io, from);
     }
 
     /// Returns the addresses that it listens on.

@@ -10,6 +10,7 @@ mod planted;
 mod postgres;
 mod provider;
 mod redis;
+pub mod relay;
 mod rng;
 mod scenario;
 mod world;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use sealway_evidence_simulation::{Defect, Outcome, run_with};
+use sealway_evidence_simulation::{Defect, Outcome, relay, run_with};
 
 /// Events that are printed before a violation.
 const EVENTS_SHOWN: usize = 60;
@@ -44,19 +44,42 @@ struct Arguments {
     /// Plants a defect that the invariants must find
     #[arg(long, value_parser = defect)]
     defect: Option<Defect>,
+    /// Simulates nodes of the relay; a defect of the relay implies it
+    #[arg(long)]
+    relay: bool,
+}
+
+impl Arguments {
+    fn is_relay(&self) -> bool {
+        self.relay || matches!(self.defect, Some(Defect::Relay(_)))
+    }
+
+    fn run(&self, seed: u64) -> Outcome {
+        let time = Duration::from_secs(self.time);
+        match self.defect {
+            Some(Defect::Relay(defect)) => relay::run_with(seed, time, Some(defect)),
+            _ if self.relay => relay::run_with(seed, time, None),
+            defect => run_with(seed, time, defect),
+        }
+    }
+}
+
+/// Returns all defects, each with its name.
+fn defects() -> Vec<(&'static str, Defect)> {
+    let of_relay = relay::Defect::ALL.into_iter().map(|(name, defect)| (name, Defect::Relay(defect)));
+    Defect::ALL.into_iter().chain(of_relay).collect()
 }
 
 fn defect(name: &str) -> Result<Defect, String> {
-    let all = Defect::ALL;
+    let all = defects();
     let found = all.iter().find(|(known, _)| *known == name).map(|(_, defect)| *defect);
-    found.ok_or_else(|| format!("there are: {}", all.map(|(name, _)| name).join(", ")))
+    found.ok_or_else(|| format!("there are: {}", all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")))
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let time = Duration::from_secs(arguments.time);
     if let Some(seed) = arguments.seed {
-        let outcome = run_with(seed, time, arguments.defect);
+        let outcome = arguments.run(seed);
         outcome.events.iter().for_each(|event| println!("{event}"));
         println!("seed {seed} hash {:016x} {:?}", outcome.hash, outcome.counts);
         return report(&outcome, &arguments);
@@ -73,8 +96,8 @@ fn main() -> ExitCode {
                     if is_late || seed >= arguments.first + arguments.seeds || is_over.load(Ordering::Relaxed) {
                         return;
                     }
-                    let mut outcome = run_with(seed, time, arguments.defect);
-                    if arguments.twice && run_with(seed, time, arguments.defect).hash != outcome.hash {
+                    let mut outcome = arguments.run(seed);
+                    if arguments.twice && arguments.run(seed).hash != outcome.hash {
                         outcome.violations.push("a second run of the seed took another course".into());
                     }
                     is_over.fetch_or(arguments.stop && !outcome.violations.is_empty(), Ordering::Relaxed);
@@ -102,13 +125,23 @@ fn main() -> ExitCode {
     println!("seeds: {}", done.len());
     println!("failed: {}", failed.len());
     println!("first failed: {}", failed.first().map_or_else(String::new, |outcome| outcome.seed.to_string()));
+    println!("faults: {}", sum(|outcome| outcome.counts.faults));
+    if arguments.is_relay() {
+        println!("connected: {}", sum(|outcome| outcome.counts.relay.connected));
+        println!("bridged: {}", sum(|outcome| outcome.counts.relay.bridged));
+        println!("delivered: {}", sum(|outcome| outcome.counts.relay.delivered));
+        println!("replays: {}", sum(|outcome| outcome.counts.relay.replays));
+        println!("rejected: {}", sum(|outcome| outcome.counts.relay.rejected));
+        println!("unavailable: {}", sum(|outcome| outcome.counts.relay.unavailable));
+        println!("tampered: {}", sum(|outcome| outcome.counts.relay.tampered));
+        return if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     println!("sessions: {}", sum(|outcome| outcome.counts.sessions));
     println!("served: {}", sum(|outcome| outcome.counts.served));
     println!("answered: {}", sum(|outcome| outcome.counts.answered));
     println!("replays: {}", sum(|outcome| outcome.counts.replays));
     println!("rejected: {}", sum(|outcome| outcome.counts.rejected));
     println!("revocations: {}", sum(|outcome| outcome.counts.revocations));
-    println!("faults: {}", sum(|outcome| outcome.counts.faults));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -117,10 +150,11 @@ fn report(outcome: &Outcome, arguments: &Arguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let (seed, time) = (outcome.seed, arguments.time);
-    let planted = Defect::ALL.iter().find(|(_, defect)| Some(*defect) == arguments.defect);
+    let planted = defects().into_iter().find(|(_, defect)| Some(*defect) == arguments.defect);
+    let relay = if arguments.is_relay() { " --relay" } else { "" };
     let defect = planted.map(|(name, _)| format!(" --defect {name}")).unwrap_or_default();
     println!(
-        "seed {seed} failed; again: cargo run -p sealway-evidence-simulation -- --seed {seed} --time {time}{defect}"
+        "seed {seed} failed; again: cargo run -p sealway-evidence-simulation -- --seed {seed} --time {time}{relay}{defect}"
     );
     outcome.violations.iter().for_each(|violation| println!("  {violation}"));
     ExitCode::FAILURE

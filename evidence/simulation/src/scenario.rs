@@ -45,13 +45,22 @@ pub fn run(seed: u64, time: Duration) -> Outcome {
 
 /// Runs the simulation of a seed with a planted defect.
 pub fn run_with(seed: u64, time: Duration, defect: Option<Defect>) -> Outcome {
-    // A thread of its own: what the product keeps for each thread begins anew.
-    let running = std::thread::spawn(move || {
+    alone(seed, move || {
         // The first run of a process makes the ring, and must not draw from its own seed for it.
         drop(ring());
         provider::seed(seed);
+        simulate(seed, time, defect)
+    })
+}
+
+/// Runs a simulation with simulated time, in a thread of its own: what the product keeps for each thread begins anew.
+pub(crate) fn alone<F>(seed: u64, begin: impl FnOnce() -> F + Send + 'static) -> Outcome
+where
+    F: Future<Output = Outcome>,
+{
+    let running = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        runtime.map(|runtime| runtime.block_on(simulate(seed, time, defect)))
+        runtime.map(|runtime| runtime.block_on(begin()))
     });
     match running.join() {
         Ok(Ok(outcome)) => outcome,

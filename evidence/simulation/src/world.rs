@@ -99,6 +99,8 @@ pub enum Defect {
     SameTimeline,
     /// Nonces stamped ahead of Redis's clock are not recorded in PostgreSQL.
     Unrecorded,
+    /// A defect of the relay's nodes.
+    Relay(crate::relay::Defect),
 }
 
 impl Defect {
@@ -138,6 +140,8 @@ pub struct Counts {
     pub revocations: u64,
     /// Faults of stores, networks and clocks.
     pub faults: u64,
+    /// Figures of a run of relay nodes.
+    pub relay: crate::relay::Counts,
 }
 
 #[derive(Debug, Default)]

@@ -142,6 +142,7 @@ impl Nodes {
             listen: self.node_listen,
             advertise: self.node_advertise.clone(),
             files: NodeFiles { cert: cert.clone(), key: key.clone(), ca: ca.clone(), name: name.clone() },
+            dialer: None,
         }))
     }
 }

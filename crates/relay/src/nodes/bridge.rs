@@ -2,7 +2,7 @@
 //! bytes of its WebSocket pass unchanged, so that close codes, pings and back-pressure pass too. SPEC relay.md#bridge
 
 use std::cell::RefCell;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -67,9 +67,7 @@ impl Nodes {
         request: &AttachRequest,
         client: Option<IpAddr>,
     ) -> std::io::Result<Box<dyn Raw>> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let mut stream = self.identity.connect(stream).await?;
+        let mut stream = self.dial(address).await?;
         let hello = encode(request, client);
         let len = u32::try_from(hello.len()).map_err(std::io::Error::other)?;
         stream.write_all(&[&len.to_be_bytes(), hello.as_slice()].concat()).await?;
@@ -81,9 +79,23 @@ impl Nodes {
         }
     }
 
+    /// Opens a connection to a node, and authenticates both sides.
+    async fn dial(&self, address: &str) -> std::io::Result<Box<dyn Raw>> {
+        let Some(dialer) = &self.dialer else {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            return self.identity.connect(stream).await;
+        };
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        let port = port.parse().map_err(std::io::Error::other)?;
+        self.identity.connect(dialer.0.dial(host, port).await?).await
+    }
+
     /// Authenticates a node, and returns the connection, its endpoint and the endpoint's address.
-    async fn welcome(&self, stream: TcpStream) -> std::io::Result<(Box<dyn Raw>, AttachRequest, Option<IpAddr>)> {
-        stream.set_nodelay(true)?;
+    async fn welcome<IO>(&self, stream: IO) -> std::io::Result<(Box<dyn Raw>, AttachRequest, Option<IpAddr>)>
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let mut stream = self.identity.accept(stream).await?;
         let len = usize::try_from(stream.read_u32().await?).map_err(std::io::Error::other)?;
         if len > HELLO_LEN_MAX {
@@ -98,23 +110,43 @@ impl Nodes {
     }
 }
 
-/// Accepts endpoints from other nodes until shutdown begins.
-pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: Shutdown) {
-    let hellos = SharedBudget::new(HELLOS_MAX);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = shutdown.begun() => return,
-        };
-        let Ok((stream, from)) = accepted else {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let mut hello = hellos.share([Some((Taker::Network(network(from.ip())), HELLOS_PER_NETWORK_MAX)), None]);
-        if !hello.grow(1) {
-            continue;
+/// Accepts endpoints from other nodes.
+pub(crate) struct Acceptor {
+    relay: Arc<Relay>,
+    hellos: Arc<SharedBudget>,
+    shutdown: Shutdown,
+}
+
+impl Acceptor {
+    pub(crate) fn new(relay: Arc<Relay>, shutdown: Shutdown) -> Self {
+        Acceptor { relay, hellos: SharedBudget::new(HELLOS_MAX), shutdown }
+    }
+
+    /// Accepts connections until shutdown begins.
+    pub(crate) async fn listen(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.shutdown.begun() => return,
+            };
+            match accepted {
+                Ok((stream, from)) if stream.set_nodelay(true).is_ok() => self.accept(stream, from),
+                Ok(_) => {}
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
         }
-        let (relay, shutdown) = (relay.clone(), shutdown.clone());
+    }
+
+    /// Authenticates a node that has connected, and serves its endpoint. Drops the connection if too many are that far.
+    pub(crate) fn accept<IO>(&self, stream: IO, from: SocketAddr)
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut hello = self.hellos.share([Some((Taker::Network(network(from.ip())), HELLOS_PER_NETWORK_MAX)), None]);
+        if !hello.grow(1) {
+            return;
+        }
+        let (relay, shutdown) = (self.relay.clone(), self.shutdown.clone());
         tokio::spawn(async move {
             let Some(nodes) = &relay.nodes else { return };
             match tokio::time::timeout(HELLO_TIME, nodes.welcome(stream)).await {

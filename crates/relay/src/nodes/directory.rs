@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_lc_rs::digest;
 use futures_util::future::join_all;
@@ -16,7 +16,7 @@ use sealway_proto::crypto::default_provider;
 use sealway_proto::relay::{Claims, SKEW_S, b64u_encode};
 use sealway_runtime::redis::{Link, Sentinels, Settings, Trouble, check_server, field};
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::script::{ADMIT, ENTER};
 use crate::channel::ChannelKey;
@@ -280,7 +280,8 @@ impl Directory {
     ) -> Result<Outcome, Trouble> {
         let (bucket, place) = self.place(channel);
         let id = self.epochs[bucket].lock().id.clone();
-        let left_s = claims.exp.saturating_add(SKEW_S + 1).saturating_sub(now_s).max(1);
+        // Another node, whose clock is behind this one's by up to the skew, verifies the token for that much longer.
+        let left_s = claims.exp.saturating_add(2 * SKEW_S + 1).saturating_sub(now_s).max(1);
         let attempt = format!("{}.{}", self.node, self.attempts.fetch_add(1, Ordering::Relaxed));
         let open = self.open().await?;
         let mut call = redis::cmd("EVAL");

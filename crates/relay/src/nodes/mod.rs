@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use sealway_proto::relay::{Claims, CloseCause};
 use sealway_runtime::clock::Clock;
+use sealway_runtime::dial::Dialer;
 use sealway_runtime::redis;
 use sealway_runtime::shutdown::Shutdown;
 use tokio::sync::Notify;
@@ -46,6 +47,9 @@ pub struct Sharing {
     pub advertise: Option<String>,
     /// The files by which nodes know each other.
     pub files: NodeFiles,
+    /// Opens the streams to other nodes; the system's network if `None`. A simulation sets it. The node then binds no socket:
+    /// it gets the connections of others by [`Server::accept_node`](crate::server::Server::accept_node).
+    pub dialer: Option<Dialer>,
 }
 
 /// The node that has a channel.
@@ -59,6 +63,7 @@ pub(crate) enum ChannelNode {
 pub(crate) struct Nodes {
     pub(crate) identity: Arc<Identity>,
     directory: Directory,
+    dialer: Option<Dialer>,
     /// Notified when a bucket has another epoch.
     changed: Notify,
 }
@@ -76,7 +81,7 @@ impl Nodes {
         let address = sharing.advertise.unwrap_or_else(|| bound.to_string());
         let directory = Directory::new(sharing.redis, sharing.prefix, sharing.min_replicas, address)?;
         directory.begin(at_s).await.map_err(|err| format!("--redis-url: {}: {err}", directory.name()))?;
-        Ok(Nodes { identity, directory, changed: Notify::new() })
+        Ok(Nodes { identity, directory, dialer: sharing.dialer, changed: Notify::new() })
     }
 
     /// Takes a token, and returns the node of its channel.

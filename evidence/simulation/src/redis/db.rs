@@ -98,6 +98,14 @@ impl Context<'_> {
             ("EXISTS", [key]) => Reply::Int(i64::from(self.get(key).is_some())),
             ("STRLEN", [key]) => Reply::Int(self.text_of(key).map_or(0, |text| text.len() as i64)),
             ("PTTL", [key]) => self.left(key),
+            ("DEL", [key]) => {
+                let is_there = self.get(key).is_some();
+                if is_there {
+                    self.keys.remove(key.as_slice());
+                    self.writes.push(Write::Key(key.clone(), None));
+                }
+                Reply::Int(i64::from(is_there))
+            }
             ("PEXPIRE", [key, ms]) => self.expire(key, number(Some(ms))),
             ("HGET", [key, field]) => Reply::Bulk(self.field(key, field)),
             ("HMGET", [key, fields @ ..]) => {

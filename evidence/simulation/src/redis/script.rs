@@ -94,6 +94,7 @@ fn planted(defect: Option<Defect>, text: &str) -> String {
             ("if redis.call('EXISTS', KEYS[2]) == 0 and", "if false and"),
             ("if gone <= hw then", "if false then"),
         ],
+        Some(Defect::Relay(defect)) => defect.changes(),
         Some(Defect::ShortMemory) => &[("local keep = ", "local keep = 1000 --")],
         _ => &[],
     };
