@@ -89,13 +89,14 @@ impl Tests {
     ///
     /// # Errors
     /// A test program does not list its tests, or no test passes.
-    pub(super) fn trace(binaries: &[Binary]) -> anyhow::Result<Tests> {
+    pub(super) fn trace(binaries: &[Binary], without: &[&str]) -> anyhow::Result<Tests> {
         let mut all = Vec::new();
         for binary in binaries {
             let mut list = Command::new(&binary.path);
             list.args(["--list", "--format", "terse"]).current_dir(&binary.folder);
             let list = shell::output(&mut list)?;
             let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+            let names = names.filter(|name| !without.iter().any(|beginning| name.starts_with(beginning)));
             all.extend(names.map(|name| (binary.clone(), name.to_owned())));
         }
         let traces = build::folder().join("traces");
