@@ -116,7 +116,7 @@ const SUITES: [Suite; 5] = [
     ("pages", test_pages),
 ];
 
-/// What `--only` leaves out of the name of a step.
+/// The part of a step's name that `--only` leaves out.
 const PREFIX: &str = "sdk: ";
 
 /// Returns a step as a process of its own.

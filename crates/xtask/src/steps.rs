@@ -23,10 +23,10 @@ impl Default for Steps {
 }
 
 /// Steps that run one after the other beside others.
-pub(crate) struct Lane(JoinHandle<Vec<Ended>>);
+pub(crate) struct Lane(JoinHandle<Vec<Output>>);
 
 /// The name of a step, its time, what it printed, and its result.
-type Ended = (&'static str, Duration, Vec<u8>, anyhow::Result<()>);
+type Output = (&'static str, Duration, Vec<u8>, anyhow::Result<()>);
 
 struct StepResult {
     name: &'static str,
