@@ -15,7 +15,7 @@ use sealway_proto::crypto::signature::default_signatures;
 use sealway_proto::relay::{Attach, Claims, Grant, Issuer as Minter, IssuerKey, Minting, Profile, Role};
 use sealway_relay::control::{ControlServer, ControlSettings, Tokens};
 use sealway_runtime::clock::{Clock, SystemClock};
-use sealway_testkit::daemon::clear_environment;
+use sealway_testkit::daemon::{clear_environment, free_port};
 use sealway_testkit::raw_http::Request;
 use sealway_testkit::raw_ws::{Got, RawWs};
 use sealway_testkit::redis::Redis;
@@ -136,6 +136,28 @@ fn channels_of_a_dead_node_restart_on_another_node() {
         assert!(Instant::now() < until);
         std::thread::sleep(Duration::from_millis(500));
     }
+}
+
+#[test]
+fn an_endpoint_for_the_earlier_run_of_a_restarted_node_is_told_that_it_is_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    let issuer = Issuer::new(folder.path()).unwrap();
+    let redis = Redis::start().unwrap();
+    let fleet = NodeFleet::new(folder.path(), &redis.url()).unwrap();
+    let address = format!("127.0.0.1:{}", free_port().unwrap());
+    let at_address = || fleet.start(BINARY, folder.path(), &["--node-listen", &address]).unwrap();
+    let (earlier, other) = (at_address(), fleet.start(BINARY, folder.path(), &[]).unwrap());
+    settled(&earlier, &issuer);
+    let claims = pair();
+    let mut first = send(&earlier, &issuer, &claims[0]);
+    // It is answered once it is attached, and its channel is in the directory.
+    first.answers = false;
+    first.send(0x89, b"").unwrap();
+    assert_eq!(first.got(), Got::Frame(0x8a, Vec::new()));
+    drop(earlier);
+    assert_eq!(first.end(), Got::Abrupt);
+    let _again = at_address();
+    assert_eq!(send(&other, &issuer, &claims[1]).got(), Got::Close(1013, "node unavailable".into()));
 }
 
 /// A TCP balancer: it connects to the first of the nodes, in their order, that accepts.

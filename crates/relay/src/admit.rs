@@ -33,7 +33,7 @@ pub(crate) async fn ask(
     let asking = async {
         match nodes.admit(TokenKey::of(&claims), &claims, &request.key, relay.now_s()).await? {
             ChannelNode::Here => Ok(None),
-            ChannelNode::There(node) => match nodes.cross(&node, &request, address).await {
+            ChannelNode::There(place) => match nodes.cross(&place, &request, address).await {
                 Some(stream) => Ok(Some(stream)),
                 None => Err(CloseCause::NodeUnavailable),
             },

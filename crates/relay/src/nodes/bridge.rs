@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Nodes;
+use super::directory::Place;
 use crate::channel::{AttachRequest, ChannelKey, Tenant};
 use crate::conn::{Reader, Writer};
 use crate::endpoint;
@@ -43,11 +44,12 @@ impl Nodes {
     /// Connects to the node that has a channel, and announces the endpoint.
     pub(crate) async fn cross(
         &self,
-        address: &str,
+        place: &Place,
         request: &AttachRequest,
         client: Option<IpAddr>,
     ) -> Option<Box<dyn Raw>> {
-        let crossed = tokio::time::timeout(HELLO_TIME, self.hello(address, request, client)).await;
+        let address = place.address.as_str();
+        let crossed = tokio::time::timeout(HELLO_TIME, self.hello(place, request, client)).await;
         match crossed {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(err)) => {
@@ -63,12 +65,12 @@ impl Nodes {
 
     async fn hello(
         &self,
-        address: &str,
+        place: &Place,
         request: &AttachRequest,
         client: Option<IpAddr>,
     ) -> std::io::Result<Box<dyn Raw>> {
-        let mut stream = self.dial(address).await?;
-        let hello = encode(request, client);
+        let mut stream = self.dial(&place.address).await?;
+        let hello = encode(&place.node, request, client);
         let len = u32::try_from(hello.len()).map_err(std::io::Error::other)?;
         stream.write_all(&[&len.to_be_bytes(), hello.as_slice()].concat()).await?;
         stream.flush().await?;
@@ -103,7 +105,12 @@ impl Nodes {
         }
         let mut hello = vec![0; len];
         stream.read_exact(&mut hello).await?;
-        let (request, client) = decode(&hello).ok_or_else(|| std::io::Error::other("its hello is none"))?;
+        let (node, request, client) = decode(&hello).ok_or_else(|| std::io::Error::other("its hello is none"))?;
+        // A node that has started again at its address has none of the channels of its earlier run, and the directory names that
+        // run until its lease is over.
+        if node.is_some_and(|node| node != self.directory.node()) {
+            return Err(std::io::Error::other("its endpoint is for an earlier run of this node"));
+        }
         stream.write_u8(WELCOME).await?;
         stream.flush().await?;
         Ok((stream, request, client))
@@ -161,8 +168,9 @@ impl Acceptor {
     }
 }
 
-fn encode(request: &AttachRequest, client: Option<IpAddr>) -> Vec<u8> {
+fn encode(node: &str, request: &AttachRequest, client: Option<IpAddr>) -> Vec<u8> {
     let hello = json!({
+        "node": node,
         "tenant": request.key.tenant.0,
         "channel_id": request.key.id,
         "role": request.role.number(),
@@ -175,7 +183,7 @@ fn encode(request: &AttachRequest, client: Option<IpAddr>) -> Vec<u8> {
     hello.to_string().into_bytes()
 }
 
-fn decode(hello: &[u8]) -> Option<(AttachRequest, Option<IpAddr>)> {
+fn decode(hello: &[u8]) -> Option<(Option<String>, AttachRequest, Option<IpAddr>)> {
     let hello: Value = serde_json::from_slice(hello).ok()?;
     let text = |name: &str| hello.get(name).and_then(Value::as_str);
     let request = AttachRequest {
@@ -189,7 +197,7 @@ fn decode(hello: &[u8]) -> Option<(AttachRequest, Option<IpAddr>)> {
         eid: text("eid")?.into(),
         profile: if hello.get("is_native")?.as_bool()? { Profile::Native } else { Profile::V1 },
     };
-    Some((request, text("client").and_then(|client| client.parse().ok())))
+    Some((text("node").map(str::to_owned), request, text("client").and_then(|client| client.parse().ok())))
 }
 
 /// The boundaries of a server's frames, in bytes that pass by.

@@ -45,11 +45,18 @@ const BATCH: usize = 500;
 /// Most epochs of a bucket that this node remembers to have left.
 const LEFT_MAX: usize = 16;
 
+/// Another node in the directory.
+pub(crate) struct Place {
+    /// Its id, which is another one after each start.
+    pub(crate) node: String,
+    pub(crate) address: String,
+}
+
 /// The outcome of an attach in the directory.
 pub(super) enum Outcome {
     Here,
-    /// The channel is on the node with this address.
-    There(String),
+    /// The channel is on another node.
+    There(Place),
     /// The token was used before.
     Replayed,
     /// The token may have been used before a loss of memory, or this node has just learned of one.
@@ -119,6 +126,11 @@ impl Directory {
     /// Returns the servers, for messages.
     pub(super) fn name(&self) -> String {
         self.settings.name()
+    }
+
+    /// Returns the id of this node, of this run.
+    pub(super) fn node(&self) -> &str {
+        &self.node
     }
 
     fn key(&self, bucket: usize, kind: &str) -> String {
@@ -289,10 +301,10 @@ impl Directory {
         call.arg(self.key(bucket, &format!("token:{}", b64u_encode(&token.0)))).arg(place);
         call.arg(id).arg(claims.iat).arg(attempt).arg(left_s.saturating_mul(1000));
         call.arg(&self.node).arg(ms(PLACE_TTL)).arg(self.key(bucket, "node:"));
-        let (outcome, address, server) = self.run(&open, open.link.get::<(String, String, String)>(&call)).await?;
+        let (outcome, address, server, node): (String, _, String, _) = self.run(&open, open.link.get(&call)).await?;
         let outcome = match outcome.as_str() {
             "here" => Outcome::Here,
-            "there" => Outcome::There(address),
+            "there" => Outcome::There(Place { node, address }),
             "replay" => return Ok(Outcome::Replayed),
             "lost" => {
                 self.enter(bucket, now_s, false).await?;

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use crate::channel::ChannelKey;
 use crate::relay::{Relay, now_s};
 use crate::replay::TokenKey;
-use directory::{Directory, Outcome};
+use directory::{Directory, Outcome, Place};
 pub(crate) use identity::Identity;
 pub use identity::NodeFiles;
 
@@ -55,8 +55,7 @@ pub struct Sharing {
 /// The node that has a channel.
 pub(crate) enum ChannelNode {
     Here,
-    /// Another node, at this address.
-    There(String),
+    There(Place),
 }
 
 /// This node among the others.
@@ -98,7 +97,7 @@ impl Nodes {
         }
         match admitted {
             Ok(Outcome::Here) => Ok(ChannelNode::Here),
-            Ok(Outcome::There(address)) => Ok(ChannelNode::There(address)),
+            Ok(Outcome::There(place)) => Ok(ChannelNode::There(place)),
             Ok(Outcome::Replayed) => Err(CloseCause::TokenReplay),
             Ok(Outcome::Doubtful) | Err(_) => Err(CloseCause::NodeUnavailable),
         }

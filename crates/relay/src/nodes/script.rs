@@ -32,23 +32,23 @@ return {id, server, string.format('%.0f', floor)}
 
 /// Uses up a token, then returns the node of its channel: the asking one from now on, if none has it. KEYS: epoch, token,
 /// channel. ARGV: id of the epoch, `iat` of the token, mark of this attempt, life of the token in ms, id of the node, life of
-/// the channel's entry in ms, prefix of the nodes' keys. Answers `{outcome, address, server}`.
+/// the channel's entry in ms, prefix of the nodes' keys. Answers `{outcome, address, server, node}`.
 pub(super) const ADMIT: &str = r"
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local e = redis.call('HMGET', KEYS[1], 'id', 'server', 'floor')
-if e[1] ~= ARGV[1] or e[2] ~= server then return {'lost', '', ''} end
-if tonumber(ARGV[2]) <= tonumber(e[3]) then return {'floor', '', ''} end
+if e[1] ~= ARGV[1] or e[2] ~= server then return {'lost', '', '', ''} end
+if tonumber(ARGV[2]) <= tonumber(e[3]) then return {'floor', '', '', ''} end
 if not redis.call('SET', KEYS[2], ARGV[3], 'NX', 'PX', ARGV[4]) and redis.call('GET', KEYS[2]) ~= ARGV[3] then
-  return {'replay', '', ''}
+  return {'replay', '', '', ''}
 end
 local owner = redis.call('GET', KEYS[3])
 if owner and owner ~= ARGV[5] then
   local address = redis.call('GET', ARGV[7] .. owner)
   if address then
     redis.call('PEXPIRE', KEYS[3], ARGV[6])
-    return {'there', address, server}
+    return {'there', address, server, owner}
   end
 end
 redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[6])
-return {'here', '', server}
+return {'here', '', server, ''}
 ";
