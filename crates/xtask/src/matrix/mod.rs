@@ -31,12 +31,15 @@ pub(crate) struct Arguments {
     /// Of debug builds, to see that all work; their times are no measure
     #[arg(long)]
     debug: bool,
+    /// Rust's programs are built: cargo would wait for what runs beside
+    #[arg(skip)]
+    is_built: bool,
 }
 
 impl Arguments {
     /// Returns the run of `make test`: whether each pair works.
     pub(crate) fn short() -> Self {
-        Self { runs: 1, calls: 20, concurrency: 2, wires: vec![1, 2, 3], debug: true }
+        Self { runs: 1, calls: 20, concurrency: 2, wires: vec![1, 2, 3], debug: true, is_built: true }
     }
 
     fn profile(&self) -> &'static str {
@@ -64,7 +67,9 @@ struct Run {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    build(arguments.debug)?;
+    if !arguments.is_built {
+        build(arguments.debug)?;
+    }
     let sdks = sdk::all(arguments.profile());
     let fleet = Fleet::start(&sdks, arguments.profile())?;
     let mut cells = Vec::new();
