@@ -266,9 +266,9 @@ impl Store for Postgres {
         match self.fetch(id).await {
             Ok(Some(session)) => Ok(self.cache.keep(&session, ticket).then_some(session)),
             Ok(None) => {
-                if stale.is_some() {
-                    self.cache.revoke(id);
-                }
+                // Not as revoked: its row may be gone because it is over, and as the first of a chain of renewals it would take
+                // the others along.
+                self.cache.forget(id);
                 Ok(None)
             }
             // The store is unavailable: a cached session stays valid, unless its revocation arrived meanwhile.

@@ -140,9 +140,8 @@ impl Remote {
         };
         let found = self.ask("get", question, read).await.map_err(StoreError::Unavailable)?;
         let Some(session) = found else {
-            if self.cache.get(id).is_some() {
-                self.cache.revoke(id);
-            }
+            // Not as revoked: it may be over, and as the first of a chain of renewals it would take the others along.
+            self.cache.forget(id);
             return Ok(None);
         };
         let is_prompt = since.elapsed() + self.fresh <= REVOKED_WITHIN;
