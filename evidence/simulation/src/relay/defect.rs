@@ -21,8 +21,6 @@ pub enum Defect {
     NoServer,
     /// The script gives every channel to the node that asks.
     NoOwner,
-    /// The lease of a node does not end.
-    Immortal,
     /// The nodes do not read a changed keyset.
     StaleKeys,
     /// A node sends an endpoint a frame twice.
@@ -31,14 +29,13 @@ pub enum Defect {
 
 impl Defect {
     /// All of them, each with its name.
-    pub const ALL: [(&'static str, Defect); 9] = [
+    pub const ALL: [(&'static str, Defect); 8] = [
         ("relay-tokens-forgotten", Defect::TokensForgotten),
         ("relay-no-floor", Defect::NoFloor),
         ("relay-short-tokens", Defect::ShortTokens),
         ("relay-own-clock", Defect::OwnClock),
         ("relay-no-server", Defect::NoServer),
         ("relay-no-owner", Defect::NoOwner),
-        ("relay-immortal", Defect::Immortal),
         ("relay-stale-keys", Defect::StaleKeys),
         ("relay-repeats", Defect::Repeats),
     ];
@@ -54,7 +51,6 @@ impl Defect {
                 &[("e[1] ~= ARGV[1] or e[2] ~= server", "e[1] ~= ARGV[1]"), ("id == '' or e[2] ~= server", "id == ''")]
             }
             Defect::NoOwner => &[("if owner and owner ~= ARGV[5]", "if false")],
-            Defect::Immortal => &[("ARGV[6], 'PX', ARGV[7])", "ARGV[6])")],
             Defect::StaleKeys | Defect::Repeats => &[],
         }
     }
