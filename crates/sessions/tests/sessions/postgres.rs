@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sealway_proto::session::{Auth, Session, SessionKey, SessionRecord};
-use sealway_proto::wire::{SessionId, Wire};
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_sessions::store::postgres::PostgresConfig;
 use sealway_sessions::store::{Durable, MemoryLimits, ReserveError, Store};
 use sealway_testkit::postgres::Postgres as Server;
 use sealway_testkit::store_contract;
 use sealway_testkit::store_contract::Fixture;
-use sealway_testkit::store_contract::claims::{START_MS, agree, init, provider, random};
+use sealway_testkit::store_contract::claims::{START_MS, agree, init};
 use tokio::sync::Barrier;
 
+use crate::chain::of_chain;
 use crate::postgres_place::{config, open, open_with, ring};
 
 struct Database(String);
@@ -244,23 +243,6 @@ async fn a_session_under_a_key_that_is_missing_is_unavailable_and_one_that_is_da
     Server::shared().psql_in(&database.0, damage).unwrap();
     let again = open_with(config(&database.0), ring(&[("old", 1)]), fresh).await.unwrap();
     assert!(again.get(session.id()).await.unwrap().is_none());
-}
-
-/// A session of the native protocol that ends after `ttl_ms`, the first of its chain or renewed in that of `lineage`.
-fn of_chain(lineage: Option<SessionId>, ttl_ms: u64) -> Arc<Session> {
-    let record = SessionRecord {
-        id: SessionId::from_random(&random(), false),
-        wire: Wire::Native,
-        client_id: None,
-        subject: None,
-        tenant: None,
-        auth: Auth::None,
-        lineage,
-        created_ms: START_MS,
-        expires_ms: START_MS + ttl_ms,
-        key: SessionKey::from_bytes([7; 32]),
-    };
-    Arc::new(Session::new(provider(), record).unwrap())
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::chain::of_chain;
 use crate::far::{Far, config, open, policy, secret_file, within};
 use sealway_exchange::over;
 use sealway_sessions::kek::KeyRing;
@@ -250,4 +251,19 @@ async fn status_is_the_authoritys_and_clocks_too_far_apart_are_not_up() {
     within(Duration::from_secs(2), "up under clocks that cannot agree", async || !remote.status().up).await;
     far.clock.set(START_MS + 300_000);
     within(Duration::from_secs(2), "not up again", async || remote.status().up).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewed_session_outlives_the_first_one_that_the_authority_no_longer_has() {
+    let far = Far::memory().await;
+    let remote = open(RemoteConfig { fresh: Duration::ZERO, ..config(far.address) }).await.unwrap();
+    let first = of_chain(None, 1000);
+    let renewed = of_chain(Some(*first.id()), 600_000);
+    for session in [&first, &renewed] {
+        remote.put(session.clone()).await.unwrap();
+        assert!(remote.get(session.id()).await.unwrap().is_some());
+    }
+    far.pass(START_MS + 1000).await;
+    assert!(remote.get(first.id()).await.unwrap().is_none());
+    assert!(remote.get(renewed.id()).await.unwrap().is_some(), "the end of the first session ended its chain");
 }
