@@ -197,7 +197,11 @@ fn decode(hello: &[u8]) -> Option<(Option<String>, AttachRequest, Option<IpAddr>
         eid: text("eid")?.into(),
         profile: if hello.get("is_native")?.as_bool()? { Profile::Native } else { Profile::V1 },
     };
-    Some((text("node").map(str::to_owned), request, text("client").and_then(|client| client.parse().ok())))
+    let node = match hello.get("node") {
+        Some(node) => Some(node.as_str()?.to_owned()),
+        None => None,
+    };
+    Some((node, request, text("client").and_then(|client| client.parse().ok())))
 }
 
 /// The boundaries of a server's frames, in bytes that pass by.
@@ -343,5 +347,36 @@ impl Splice {
     /// Returns the reader of the endpoint's further input, to be read until it closes.
     pub(crate) fn into_reader(self) -> Reader {
         self.reader
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hello_names_the_node_that_it_is_for_by_a_text_or_not_at_all() {
+        let request = AttachRequest {
+            key: ChannelKey { tenant: Tenant([7; 8]), id: "channel".into() },
+            role: Role::Client,
+            init_exp_s: 1,
+            idle_s: None,
+            eid: "endpoint".into(),
+            profile: Profile::V1,
+        };
+        let hello: Value = serde_json::from_slice(&encode("node", &request, None)).unwrap();
+        let node_of = |change: fn(&mut Value)| {
+            let mut hello = hello.clone();
+            change(&mut hello);
+            decode(hello.to_string().as_bytes()).map(|(node, _, _)| node)
+        };
+        assert_eq!(node_of(|_| ()), Some(Some("node".to_owned())));
+        assert_eq!(node_of(|hello| drop(hello.as_object_mut().unwrap().remove("node"))), Some(None));
+        for wrong in [json!(1), json!(null), json!(["node"])] {
+            let mut hello = hello.clone();
+            hello["node"] = wrong;
+            assert!(decode(hello.to_string().as_bytes()).is_none(), "{hello}");
+        }
+        assert!(decode(b"").is_none() && decode(b"{\"node\":\"node\"").is_none());
     }
 }
