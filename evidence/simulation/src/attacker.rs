@@ -231,10 +231,10 @@ impl Attacker {
         }
     }
 
-    /// Sends all captured requests again to all gateways, one after the other.
+    /// Sends the latest captured requests again to all gateways, one after the other.
     pub(crate) async fn replay_all(&self) {
         let captured = self.captured.lock().clone();
-        for request in captured.iter().rev().take(20) {
+        for request in captured.iter().rev().take(40) {
             for gateway in 0..self.gateways.len() {
                 self.copy(request, gateway, Duration::ZERO);
             }

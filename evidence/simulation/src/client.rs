@@ -17,11 +17,13 @@ use sealway_proto::wire::{SessionId, base64};
 use tokio::time::{Instant, sleep};
 
 use crate::attacker::{Attacker, Delivery};
-use crate::gateway::WireRequest;
+use crate::gateway::{WINDOW_MS, WireRequest};
 use crate::provider::SeedProvider;
 use crate::world::{Attempt, Defect, World};
 
 const OCTETS: &str = "application/octet-stream";
+/// Most milliseconds by which a client's stamps are ahead: two thirds of the window.
+const AHEAD_MAX_MS: u64 = WINDOW_MS / 3 * 2;
 
 struct Agreement {
     session: ClientSession,
@@ -52,13 +54,19 @@ pub(crate) struct Client {
     world: Arc<World>,
     wire: Arc<Attacker>,
     trusted: KeySet,
+    /// Time by which its stamps are ahead of the server's clock, in milliseconds.
+    ahead_ms: u64,
     held: Option<Agreement>,
     calls: u64,
 }
 
 impl Client {
     pub(crate) fn new(index: usize, world: &Arc<World>, wire: &Arc<Attacker>, trusted: KeySet) -> Self {
-        Client { index, world: world.clone(), wire: wire.clone(), trusted, held: None, calls: 0 }
+        let ahead_ms = {
+            let mut rng = world.rng.lock();
+            if rng.chance(300) { rng.range(0, AHEAD_MAX_MS) } else { 0 }
+        };
+        Client { index, world: world.clone(), wire: wire.clone(), trusted, ahead_ms, held: None, calls: 0 }
     }
 
     fn range(&self, low: u64, high: u64) -> u64 {
@@ -109,7 +117,7 @@ impl Client {
         let target = format!("/shop/{}", self.range(0, 3));
         let session = *held.session.id();
         self.world.attempt(Attempt { client: self.index, call: self.calls, method, session, text: text.clone() });
-        let (stamp_ms, sent) = (held.stamp_ms(), Instant::now());
+        let (stamp_ms, sent) = (held.stamp_ms() + self.ahead_ms, Instant::now());
         let (mut request, pending) = seal(&held.session, method, &target, text.as_bytes(), stamp_ms);
         let mut patience = Duration::from_millis(3500);
         if self.chance(100) {

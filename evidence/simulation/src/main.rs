@@ -79,6 +79,8 @@ fn defect(name: &str) -> Result<Defect, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(seed) = arguments.seed {
+        // What the product says of itself, beside the events.
+        tracing_subscriber::fmt().with_writer(std::io::stderr).without_time().init();
         let outcome = arguments.run(seed);
         outcome.events.iter().for_each(|event| println!("{event}"));
         println!("seed {seed} hash {:016x} {:?}", outcome.hash, outcome.counts);

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -35,8 +35,14 @@ pub(crate) trait Host: Send + Sync {
 /// The state of the way between a gateway and a host.
 #[derive(Debug, Default)]
 struct Path {
-    /// Towards the host, and back.
-    cut: [AtomicBool; 2],
+    /// Number of cuts towards the host, and back: two faults may cut one way, and each heals its own cut.
+    cuts: [AtomicUsize; 2],
+}
+
+impl Path {
+    fn is_cut(&self, direction: usize) -> bool {
+        self.cuts.get(direction).is_some_and(|cuts| cuts.load(Ordering::Relaxed) > 0)
+    }
 }
 
 #[derive(Debug)]
@@ -75,11 +81,19 @@ impl Network {
         self.paths.lock().entry((gateway, host.to_owned())).or_default().clone()
     }
 
-    /// Cuts or heals the way between a gateway and a host, in these directions. What is on the way waits.
+    /// Cuts the way between a gateway and a host, in these directions. What is on the way waits.
     pub(crate) fn cut(&self, gateway: usize, host: &str, directions: [bool; 2]) {
         let path = self.path(gateway, host);
-        for (flag, cut) in path.cut.iter().zip(directions) {
-            flag.store(cut, Ordering::Relaxed);
+        for (cuts, _) in path.cuts.iter().zip(directions).filter(|(_, is_cut)| *is_cut) {
+            cuts.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Heals what [`Network::cut`] has cut, called with the same arguments.
+    pub(crate) fn heal(&self, gateway: usize, host: &str, directions: [bool; 2]) {
+        let path = self.path(gateway, host);
+        for (cuts, _) in path.cuts.iter().zip(directions).filter(|(_, is_cut)| *is_cut) {
+            cuts.fetch_sub(1, Ordering::Relaxed);
         }
         self.changed.notify_waiters();
     }
@@ -132,7 +146,7 @@ impl Network {
     async fn open(self: Arc<Self>, gateway: usize, host: String) -> io::Result<Box<dyn ByteStream>> {
         let path = self.path(gateway, &host);
         sleep(self.delay()).await;
-        self.until(|| !path.cut.iter().any(|cut| cut.load(Ordering::Relaxed))).await;
+        self.until(|| !path.is_cut(0) && !path.is_cut(1)).await;
         let server = self.hosts.lock().get(&host).filter(|server| server.is_up()).cloned();
         let Some(server) = server else { return Err(io::ErrorKind::ConnectionRefused.into()) };
         let (ours, near) = duplex(64 * 1024);
@@ -197,10 +211,7 @@ impl Network {
         let write = async {
             while let Some((at, bytes)) = queued.recv().await {
                 sleep_until(at).await;
-                let is_open = || {
-                    let is_cut = path.cut.get(direction).is_some_and(|cut| cut.load(Ordering::Relaxed));
-                    !is_cut && !connection.is_stalled.load(Ordering::Relaxed)
-                };
+                let is_open = || !path.is_cut(direction) && !connection.is_stalled.load(Ordering::Relaxed);
                 self.until(is_open).await;
                 if to.write_all(&bytes).await.is_err() {
                     return;
@@ -220,5 +231,24 @@ pub(crate) struct Outlet {
 impl Dial for Outlet {
     fn dial(&self, host: &str, _port: u16) -> Dialing {
         Box::pin(self.network.clone().open(self.gateway, host.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_that_two_faults_have_cut_is_open_when_both_have_healed_it() {
+        let network = Network::new(World::new(1, false, None));
+        let path = network.path(0, "redis-0");
+        let cuts = || [path.is_cut(0), path.is_cut(1)];
+        network.cut(0, "redis-0", [true, true]);
+        network.cut(0, "redis-0", [true, false]);
+        assert_eq!(cuts(), [true, true]);
+        network.heal(0, "redis-0", [true, true]);
+        assert_eq!(cuts(), [true, false]);
+        network.heal(0, "redis-0", [true, false]);
+        assert_eq!(cuts(), [false, false]);
     }
 }

@@ -240,8 +240,9 @@ impl Run {
             let Some(kind) = choice.checked_rem(kinds.len()).and_then(|index| kinds.get(index)) else { continue };
             self.world.count(|counts| counts.faults += 1);
             if kind.loses_nonces() {
-                // The attacker, too, learns of it.
-                let (wire, wait) = (self.wire.clone(), self.range(200, 1500));
+                // The attacker, too, learns of it. Once a gateway has seen a nonce, its own memory has it: the attacker waits for the next
+                // epoch, and does not know for how long.
+                let (wire, wait) = (self.wire.clone(), self.range(200, 3500));
                 tokio::spawn(async move {
                     sleep(Duration::from_millis(wait)).await;
                     wire.replay_all().await;
@@ -281,7 +282,7 @@ impl Run {
         tokio::spawn(async move {
             sleep(Duration::from_millis(ms)).await;
             run.world.event(&format!("healed: gateway {gateway} and {host}"));
-            run.network.cut(gateway, &host, [false, false]);
+            run.network.heal(gateway, &host, directions);
             run.world.disturb(gateway);
         });
     }

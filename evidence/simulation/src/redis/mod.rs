@@ -72,6 +72,8 @@ struct State {
     nodes: Vec<Node>,
     views: Vec<View>,
     ids: u64,
+    /// Time of the latest WAIT that too few replicas answered.
+    unconfirmed: Option<Instant>,
 }
 
 /// The servers of a run.
@@ -123,7 +125,7 @@ impl Redis {
         let redis = Arc::new(Redis {
             world: world.clone(),
             network: network.clone(),
-            state: Mutex::new(State { nodes, views, ids: 100 }),
+            state: Mutex::new(State { nodes, views, ids: 100, unconfirmed: None }),
             lua: Mutex::new(Interpreter::new()),
             changed: Notify::new(),
         });
@@ -221,10 +223,19 @@ impl Redis {
             tokio::pin!(changed);
             changed.as_mut().enable();
             let count = reached(&self.state.lock());
-            if count >= needed || timeout_at(until, changed).await.is_err() {
+            if count >= needed {
+                return Reply::Int(count as i64);
+            }
+            if timeout_at(until, changed).await.is_err() {
+                self.state.lock().unconfirmed = Some(Instant::now());
                 return Reply::Int(count as i64);
             }
         }
+    }
+
+    /// Returns the time of the latest WAIT that too few replicas answered: they lag by more than it waits.
+    pub(crate) fn unconfirmed(&self) -> Option<Instant> {
+        self.state.lock().unconfirmed
     }
 
     /// Brings a replica up to date with its master, always a little late.

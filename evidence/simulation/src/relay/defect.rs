@@ -21,6 +21,8 @@ pub enum Defect {
     NoServer,
     /// The script gives every channel to the node that asks.
     NoOwner,
+    /// The lease of a node does not end.
+    Immortal,
     /// The nodes do not read a changed keyset.
     StaleKeys,
     /// A node sends an endpoint a frame twice.
@@ -29,13 +31,14 @@ pub enum Defect {
 
 impl Defect {
     /// All of them, each with its name.
-    pub const ALL: [(&'static str, Defect); 8] = [
+    pub const ALL: [(&'static str, Defect); 9] = [
         ("relay-tokens-forgotten", Defect::TokensForgotten),
         ("relay-no-floor", Defect::NoFloor),
         ("relay-short-tokens", Defect::ShortTokens),
         ("relay-own-clock", Defect::OwnClock),
         ("relay-no-server", Defect::NoServer),
         ("relay-no-owner", Defect::NoOwner),
+        ("relay-immortal", Defect::Immortal),
         ("relay-stale-keys", Defect::StaleKeys),
         ("relay-repeats", Defect::Repeats),
     ];
@@ -51,6 +54,7 @@ impl Defect {
                 &[("e[1] ~= ARGV[1] or e[2] ~= server", "e[1] ~= ARGV[1]"), ("id == '' or e[2] ~= server", "id == ''")]
             }
             Defect::NoOwner => &[("if owner and owner ~= ARGV[5]", "if false")],
+            Defect::Immortal => &[("ARGV[6], 'PX', ARGV[7])", "ARGV[6])")],
             Defect::StaleKeys | Defect::Repeats => &[],
         }
     }

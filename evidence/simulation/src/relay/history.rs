@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use sealway_proto::relay::{Claims, Role, SKEW_S};
 use tokio::time::{Instant, sleep};
 
+use crate::redis::Redis;
 use crate::world::World;
 
 /// Longest time from the change of a keyset file to its use: two ticks of a relay, and the work of one.
@@ -28,6 +29,9 @@ const MEETING_BOUND: Duration = Duration::from_secs(4);
 /// Time in which a node may start after a loss before any other has noticed the loss: the interval of announcements, and the time
 /// of one.
 const UNNOTICED_FOR: Duration = Duration::from_secs(8);
+
+/// Time in which an endpoint learns that replicas did not confirm its attach in time.
+const UNCONFIRMED_FOR: Duration = Duration::from_secs(1);
 
 /// Figures of one run of a seed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,6 +113,7 @@ pub(super) struct Attempt {
 /// The history of a run.
 pub(super) struct History {
     world: Arc<World>,
+    redis: Arc<Redis>,
     state: Mutex<State>,
     begun: Instant,
     /// An attacker changes frames in this run: what an endpoint reads from a relay proves nothing of it.
@@ -116,8 +121,9 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn new(world: &Arc<World>, is_tampered: bool) -> Arc<Self> {
-        Arc::new(History { world: world.clone(), state: Mutex::default(), begun: Instant::now(), is_tampered })
+    pub(super) fn new(world: &Arc<World>, redis: &Arc<Redis>, is_tampered: bool) -> Arc<Self> {
+        let (world, redis) = (world.clone(), redis.clone());
+        Arc::new(History { world, redis, state: Mutex::default(), begun: Instant::now(), is_tampered })
     }
 
     pub(super) fn count(&self, add: impl FnOnce(&mut Counts)) {
@@ -168,7 +174,8 @@ impl History {
             let is_settled = state.restarted.is_none_or(|at| at.elapsed() >= SETTLED_AFTER);
             // The attacker's tokens may be as old as the first floor.
             let is_fresh = by != ATTACKER && self.begun.elapsed() >= FIRST_FLOOR_FOR;
-            state.is_quiet(SETTLED_AFTER) && is_settled && !has_floor && is_fresh
+            let is_confirmed = self.redis.unconfirmed().is_none_or(|at| at.elapsed() >= UNCONFIRMED_FOR);
+            state.is_quiet(SETTLED_AFTER) && is_settled && !has_floor && is_fresh && is_confirmed
         };
         if fault {
             self.world.violated(&format!("node {node} is unavailable to {by}, and nothing was disturbed"));
@@ -207,10 +214,10 @@ impl History {
             state.blind.push((node, Instant::now(), None));
             return;
         }
-        for (of, _, until) in &mut state.blind {
-            if *of == node && until.is_none() {
-                *until = Some(Instant::now());
-            }
+        // Another fault may have taken Redis away too, and gives it back later.
+        let first = state.blind.iter_mut().find(|(of, _, until)| *of == node && until.is_none());
+        if let Some((_, _, until)) = first {
+            *until = Some(Instant::now());
         }
     }
 

@@ -112,7 +112,7 @@ async fn simulate(seed: u64, time: Duration, defect: Option<Defect>) -> Outcome 
     };
     let (replicas, sentinels) = if has_sentinels { (2, 3) } else { (0, 0) };
     let redis = Redis::start(&world, &network, replicas, sentinels);
-    let history = History::new(&world, tampering > 0);
+    let history = History::new(&world, &redis, tampering > 0);
     let issuers = Issuers::new(&world);
     let fleet = Fleet {
         world: world.clone(),
@@ -276,7 +276,7 @@ impl Run {
         self.network.cut(place, &host, directions);
         self.later(self.wait(100, 8000), until, move |run| {
             run.event(&format!("healed: place {place} and {host}"));
-            run.network.cut(place, &host, [false, false]);
+            run.network.heal(place, &host, directions);
         });
     }
 
@@ -298,15 +298,14 @@ impl Run {
         self.later(self.wait(500, 20_000), until, move |run| {
             run.event(&format!("node {index} reaches Redis again"));
             run.history.set_blind(index, false);
-            run.stores.iter().for_each(|host| run.network.cut(index, host, [false, false]));
+            run.stores.iter().for_each(|host| run.network.heal(index, host, [true, true]));
         });
     }
 
     fn crash(self: &Arc<Self>) {
-        let Some(node) = self.node() else { return };
+        let (node, wait, run) = (self.node(), self.wait(50, 4000), self.clone());
+        let Some(node) = node.filter(|node| node.crash(&self.hosts())) else { return };
         self.history.restart();
-        node.crash(&self.hosts());
-        let (wait, run) = (self.wait(50, 4000), self.clone());
         tokio::spawn(async move {
             sleep(wait).await;
             node.start().await;
@@ -320,11 +319,11 @@ impl Run {
     }
 
     fn stop(self: &Arc<Self>) {
-        let Some(node) = self.node().filter(|node| node.is_running()) else { return };
-        let (wait, run) = (self.wait(50, 2000), self.clone());
+        let (node, wait, run) = (self.node(), self.wait(50, 2000), self.clone());
+        let Some((node, life)) = node.and_then(|node| Some((node.clone(), node.leave()?))) else { return };
         run.history.restart();
         tokio::spawn(async move {
-            node.stop().await;
+            life.stop().await;
             sleep(wait).await;
             node.start().await;
             run.history.restart();

@@ -53,11 +53,21 @@ fn gone() -> std::io::Error {
 
 /// One run of a node.
 #[derive(Default)]
-struct Life {
+pub(super) struct Life {
     server: Option<Server>,
     is_alive: Arc<AtomicBool>,
     /// The host for the other nodes.
     host: String,
+}
+
+impl Life {
+    /// Stops the node in order, then takes its network away.
+    pub(super) async fn stop(self) {
+        if let Some(server) = self.server {
+            server.stop().await;
+        }
+        self.is_alive.store(false, Ordering::Relaxed);
+    }
 }
 
 /// A node, over all of its runs.
@@ -170,7 +180,7 @@ impl RelayNode {
         true
     }
 
-    /// Starts the node, again and again until it runs, as a supervisor does.
+    /// Starts a node that is down, again and again until it runs, as a supervisor does.
     pub(super) async fn start(self: &Arc<Self>) {
         let is_alive = Arc::new(AtomicBool::new(true));
         let number = if self.moves { self.world.number() } else { 0 };
@@ -199,30 +209,34 @@ impl RelayNode {
         }
     }
 
-    /// Ends the node at once. Its tasks are on their own from then on, without a network.
-    pub(super) fn crash(&self, hosts: &[String]) {
-        self.world.event(&format!("node {} crashes", self.index));
+    /// Takes the present run, which has no door any more. `None` if the node is down: who took that run starts the next one, so
+    /// that no two runs live at once.
+    fn take(&self) -> Option<Life> {
         let life = std::mem::take(&mut *self.life.lock());
+        life.is_alive.load(Ordering::Relaxed).then_some(life)
+    }
+
+    /// Ends the node at once. Its tasks are on their own from then on, without a network. Returns false if it is down.
+    pub(super) fn crash(&self, hosts: &[String]) -> bool {
+        let Some(life) = self.take() else { return false };
+        self.world.event(&format!("node {} crashes", self.index));
         life.is_alive.store(false, Ordering::Relaxed);
         for host in hosts {
             self.network.reset(Some(self.index), host);
         }
         self.network.reset(None, &life.host);
         self.network.reset(None, &socket_host(self.index));
-        if let Some(server) = life.server {
-            tokio::spawn(server.stop());
-        }
+        tokio::spawn(life.stop());
+        true
     }
 
-    /// Stops the node in order.
-    pub(super) async fn stop(&self) {
-        self.world.event(&format!("node {} stops", self.index));
-        let server = self.life.lock().server.take();
-        if let Some(server) = server {
-            server.stop().await;
+    /// Returns the run of a node that is about to stop; `None` if it does not run.
+    pub(super) fn leave(&self) -> Option<Life> {
+        let life = if self.is_running() { self.take() } else { None };
+        if life.is_some() {
+            self.world.event(&format!("node {} stops", self.index));
         }
-        let life = std::mem::take(&mut *self.life.lock());
-        life.is_alive.store(false, Ordering::Relaxed);
+        life
     }
 
     pub(super) fn is_running(&self) -> bool {
