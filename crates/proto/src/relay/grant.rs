@@ -272,6 +272,33 @@ mod tests {
         assert_eq!(Grant::parse(grant.encode().as_bytes()).unwrap(), grant);
         let printed = format!("{grant:?}");
         assert!(!printed.contains("FST1") && !printed.contains("BwcH"), "{printed}");
+        assert!(printed.contains("a<b"), "{printed}");
+    }
+
+    #[test]
+    fn a_text_with_a_secret_never_grows_so_that_no_copy_of_it_stays_behind() {
+        // Each of these characters becomes six.
+        let long = "\u{1}".repeat(3000);
+        let of = |text: &str| Grant {
+            tunnel_url: text.into(),
+            channel_id: text.into(),
+            token: text.into(),
+            noise_pattern: Some("XXpsk3".into()),
+            ..grant()
+        };
+        for text in [&long[..1], &long[..700], &long] {
+            let encoded = of(text).encode();
+            assert!(encoded.len() > text.len() * 18);
+            assert_eq!(encoded.capacity(), text.len() * 18 + 2048, "its capacity is that of the beginning");
+            let info = DirectInfo {
+                ws_url: text.into(),
+                channel_id: text.into(),
+                psk: Zeroizing::new([1; 32]),
+                default_suite: 1,
+                init_exp_s: 5,
+            };
+            assert_eq!(info.encode().capacity(), text.len() * 12 + 512);
+        }
     }
 
     #[test]
@@ -309,7 +336,8 @@ mod tests {
             init_exp_s: 5,
         };
         assert_eq!(DirectInfo::parse(info.encode().as_bytes()).unwrap(), info);
-        assert!(!format!("{info:?}").contains("AQEB"));
+        let printed = format!("{info:?}");
+        assert!(!printed.contains("AQEB") && printed.contains("127.0.0.1"), "{printed}");
     }
 
     #[test]

@@ -113,6 +113,14 @@ fn every_truncation_and_every_addition_of_a_row_is_malformed() {
 }
 
 #[test]
+fn a_text_that_is_too_long_for_its_field_is_cut_and_not_taken_for_none() {
+    let record = SessionRecord { subject: Some("s".repeat(70_000).into()), ..record() };
+    let row = encode(&record, &WrappedKey { kek_id: "k".into(), bytes: [7; 60] });
+    let subject = Row::parse(2, record.id, &row).unwrap().facts.subject;
+    assert_eq!(subject.map(|subject| subject.len()), Some(65_534));
+}
+
+#[test]
 fn a_row_names_its_key_by_1_to_64_visible_characters_and_no_session_has_a_pre_shared_key() {
     let read = |kek_id: &str, auth| {
         let record = SessionRecord { auth, ..record() };

@@ -145,6 +145,37 @@ fn a_token_of_the_later_form_has_all_required_claims_and_a_signed_prefix() {
 }
 
 #[test]
+fn a_token_may_live_as_long_as_the_longest_lifetime_and_no_second_longer() {
+    let lasting = |lifetime_s: i64, max_s: i64| {
+        let claims = Claims { exp: 1000 + lifetime_s, init_exp: 2000, ..claims() };
+        let expected = Requirements { lifetime_max_s: max_s, ..expected() };
+        verify(&claims.sign(&key()), &keys(), &expected, 1000).map(|_| ())
+    };
+    assert_eq!((lasting(120, 120), lasting(121, 120)), (Ok(()), Err(TokenInvalid::Lifetime)));
+    assert_eq!(lasting(900, 0), Ok(()), "0 is no bound");
+}
+
+#[test]
+fn each_reason_has_a_code_of_its_own_and_claims_show_no_name_of_a_channel() {
+    let all = [
+        (TokenInvalid::Shape, "token_shape"),
+        (TokenInvalid::Encoding, "token_encoding"),
+        (TokenInvalid::Payload, "token_payload"),
+        (TokenInvalid::KeyUnknown, "token_key_unknown"),
+        (TokenInvalid::Signature, "token_signature"),
+        (TokenInvalid::Audience, "token_audience"),
+        (TokenInvalid::Issuer, "token_issuer"),
+        (TokenInvalid::Early, "token_early"),
+        (TokenInvalid::Expired, "token_expired"),
+        (TokenInvalid::InitExpired, "token_init_expired"),
+        (TokenInvalid::Lifetime, "token_lifetime"),
+    ];
+    assert_eq!(all.map(|(reason, _)| reason.code()), all.map(|(_, code)| code));
+    let claims = Claims { channel_id: "a name".into(), ..claims() };
+    assert_eq!(claims.to_string(), "role 1 of a channel, by key k1");
+}
+
+#[test]
 fn a_key_that_is_bound_signs_for_its_own_tenant_alone() {
     let binding = |iss: &str, aud: &str| Binding { iss: Some(iss.into()), aud: Some(vec![aud.into()]) };
     let other = IssuerKey::from_seed("k2", &[9; 32], default_signatures()).unwrap();
