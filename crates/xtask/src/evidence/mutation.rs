@@ -43,7 +43,7 @@ impl Area {
 const AREAS: &[Area] = &[
     Area {
         name: "replay windows",
-        part: "messages",
+        part: "sessions of proto",
         files: &[
             "crates/proto/src/session/replay.rs",
             "crates/proto/src/wire/nonce.rs",
@@ -55,7 +55,7 @@ const AREAS: &[Area] = &[
     Area { name: "message forms", part: "messages", files: &["crates/proto/src/wire/"], goal: 95 },
     Area {
         name: "frames and records",
-        part: "messages",
+        part: "sessions of proto",
         files: &[
             "crates/proto/src/session/native/frame.rs",
             "crates/proto/src/session/buffer.rs",
@@ -123,7 +123,14 @@ const PARTS: &[Part] = &[
         name: "sessions of proto",
         package: "sealway-proto",
         modules: OF_SESSIONS,
-        targets: &["--lib", "--test=native", "--test=vectors", "--test=properties", "--test=registry"],
+        targets: &[
+            "--lib",
+            "--test=native",
+            "--test=one_shot",
+            "--test=vectors",
+            "--test=properties",
+            "--test=registry",
+        ],
         without: &[],
     },
     Part {

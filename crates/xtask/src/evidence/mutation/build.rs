@@ -16,9 +16,12 @@ use crate::shell;
 /// the earlier ones are gone.
 const ROUNDS_MAX: usize = 30;
 
-/// Name of the test program that is made of a package's library, in the copy alone. `--lib` would select the libraries of all
-/// packages, and one package alone would build its dependencies with other features than the workspace.
-const UNIT_TESTS: &str = "unit-tests-with-mutants";
+/// The compiler's code of a match that lacks patterns.
+const MISSING_PATTERN: &str = "E0004";
+
+/// End of the names of a package's test programs, in the copy alone: `--lib` or `--test=vectors` would select those of all packages,
+/// and one package alone would build its dependencies with other features than the workspace.
+const OF_COPY: &str = "with-mutants";
 
 /// The manifest of the test kit, and its features by default.
 const TESTKIT: &str = "crates/testkit/Cargo.toml";
@@ -59,7 +62,8 @@ pub(super) fn build(package: &str, modules: &[&str], targets: &[&str], mutants: 
     let package_folder = package_folder(mutants)?;
     let root = format!("{package_folder}/src/lib.rs");
     files.entry(&root).or_default();
-    let tree = copy_workspace(&files, &package_folder)?;
+    let tests = test_programs(&package_folder, targets)?;
+    let tree = copy_workspace(&files, &package_folder, &tests)?;
     let mut built = Build { binaries: Vec::new(), unviable: BTreeSet::new(), left_out: BTreeSet::new() };
     let mut texts: BTreeMap<&str, Schemata> = BTreeMap::new();
     for round in 0..ROUNDS_MAX {
@@ -79,22 +83,35 @@ pub(super) fn build(package: &str, modules: &[&str], targets: &[&str], mutants: 
             write_if_changed(&tree.join(file), format!("{}{module}", made.text).as_bytes())?;
             texts.insert(file, made);
         }
-        let unit_tests = format!("--test={UNIT_TESTS}");
         let mut arguments = vec!["test", "--no-run", "--workspace"];
-        arguments.extend(targets.iter().map(|&target| if target == "--lib" { unit_tests.as_str() } else { target }));
+        arguments.extend(tests.iter().flat_map(|(name, _)| ["--test", name.as_str()]));
         match cargo(&tree, &arguments, &texts)? {
             Compilation::Errors(numbers) => {
                 println!("mutation: {package}: round {round}: {} mutants do not compile", numbers.len());
                 built.unviable.extend(numbers);
             }
             Compilation::Binaries(found) => {
-                // Another package may have a test of the same name.
-                built.binaries = found.into_iter().filter(|found| found.folder.ends_with(&package_folder)).collect();
+                built.binaries = found;
                 return Ok(built);
             }
         }
     }
     bail!("{package} does not compile after {ROUNDS_MAX} rounds")
+}
+
+/// Returns the test programs of `targets` in the copy: their names there, and their roots.
+fn test_programs(package_folder: &str, targets: &[&str]) -> anyhow::Result<Vec<(String, String)>> {
+    let program = |target: &&str| {
+        let Some(name) = target.strip_prefix("--test=") else {
+            ensure!(*target == "--lib", "no target of a package: {target}");
+            return Ok((format!("unit-tests-{OF_COPY}"), "src/lib.rs".to_owned()));
+        };
+        let roots = [format!("tests/{name}.rs"), format!("tests/{name}/main.rs")];
+        let exists = |root: &String| shell::root().join(package_folder).join(root).exists();
+        let root = roots.into_iter().find(exists).with_context(|| format!("{package_folder} has no test {name}"))?;
+        Ok((format!("{name}-{OF_COPY}"), root))
+    };
+    targets.iter().map(program).collect()
 }
 
 fn package_folder(mutants: &[&Mutant]) -> anyhow::Result<String> {
@@ -104,8 +121,12 @@ fn package_folder(mutants: &[&Mutant]) -> anyhow::Result<String> {
 }
 
 /// Copies the files that git tracks, except those that `mutated` names, and leaves those that are the same, so that cargo builds
-/// only what changed.
-fn copy_workspace(mutated: &BTreeMap<&str, Vec<&Mutant>>, package_folder: &str) -> anyhow::Result<PathBuf> {
+/// only what changed. Adds the test programs to the package's manifest.
+fn copy_workspace(
+    mutated: &BTreeMap<&str, Vec<&Mutant>>,
+    package_folder: &str,
+    tests: &[(String, String)],
+) -> anyhow::Result<PathBuf> {
     let tree = folder().join("tree");
     let manifest = format!("{package_folder}/Cargo.toml");
     for path in shell::tracked_files()?.iter().filter(|path| !mutated.contains_key(path.as_str())) {
@@ -120,7 +141,9 @@ fn copy_workspace(mutated: &BTreeMap<&str, Vec<&Mutant>>, package_folder: &str) 
             ensure!(manifest.contains(SERVERS), "{TESTKIT} does not have {SERVERS}");
             content = manifest.replace(SERVERS, "default = []").into_bytes();
         } else if *path == manifest {
-            content.extend(format!("\n[[test]]\nname = \"{UNIT_TESTS}\"\npath = \"src/lib.rs\"\n").into_bytes());
+            for (name, root) in tests {
+                content.extend(format!("\n[[test]]\nname = \"{name}\"\npath = \"{root}\"\n").into_bytes());
+            }
         }
         write_if_changed(&tree.join(path), &content)?;
     }
@@ -180,7 +203,8 @@ fn is_error(diagnostic: &Value) -> bool {
     diagnostic.get("level").and_then(Value::as_str) == Some("error") && has_place
 }
 
-/// Returns the mutants at the primary place of an error, or else at any place that it names.
+/// Returns the mutants at the primary place of an error, or else at any place that it names, or else those that return from the
+/// function before it.
 fn blamed(diagnostic: &Value, schemata: &BTreeMap<&str, Schemata>) -> BTreeSet<u32> {
     let spans = diagnostic.get("spans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let at = |span: &Value| -> Vec<u32> {
@@ -193,15 +217,28 @@ fn blamed(diagnostic: &Value, schemata: &BTreeMap<&str, Schemata>) -> BTreeSet<u
     };
     let is_primary = |span: &&Value| span.get("is_primary").and_then(Value::as_bool) == Some(true);
     let primary: BTreeSet<u32> = spans.iter().filter(is_primary).flat_map(at).collect();
-    if primary.is_empty() { spans.iter().flat_map(at).collect() } else { primary }
+    if diagnostic.pointer("/code/code").and_then(Value::as_str) == Some(MISSING_PATTERN) {
+        let last = |span: &Value| place(span, schemata).and_then(|(made, range)| made.last_arm(&range));
+        let arms: BTreeSet<u32> = spans.iter().filter(is_primary).filter_map(last).collect();
+        return if arms.is_empty() { primary } else { arms };
+    }
+    let found = if primary.is_empty() { spans.iter().flat_map(at).collect() } else { primary };
+    if !found.is_empty() {
+        return found;
+    }
+    let before = |span: &Value| place(span, schemata).map_or(&[][..], |(made, range)| made.of_function(&range));
+    spans.iter().filter(is_primary).flat_map(before).copied().collect()
 }
 
 fn named(span: &Value, schemata: &BTreeMap<&str, Schemata>) -> Vec<u32> {
+    place(span, schemata).map_or_else(Vec::new, |(made, range)| made.at(&range).to_vec())
+}
+
+/// Returns the file that a message is about, and the range in it.
+fn place<'a>(span: &Value, schemata: &'a BTreeMap<&str, Schemata>) -> Option<(&'a Schemata, Range<usize>)> {
     let byte = |name: &str| span.get(name)?.as_u64().and_then(|at| usize::try_from(at).ok());
-    let file = span.get("file_name").and_then(Value::as_str);
-    let (Some(file), Some(start), Some(end)) = (file, byte("byte_start"), byte("byte_end")) else { return Vec::new() };
-    let range: Range<usize> = start..end;
-    schemata.get(file).map_or_else(Vec::new, |made| made.at(&range).to_vec())
+    let made = schemata.get(span.get("file_name")?.as_str()?)?;
+    Some((made, byte("byte_start")?..byte("byte_end")?))
 }
 
 fn binary(message: &Value) -> Option<Binary> {

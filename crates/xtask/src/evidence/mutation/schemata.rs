@@ -129,6 +129,67 @@ impl Schemata {
         let around = self.regions.iter().filter(|(region, _)| region.start <= range.start && range.end <= region.end);
         around.min_by_key(|(region, _)| region.len()).map_or(&[], |(_, numbers)| numbers)
     }
+
+    /// Returns the mutant that deletes the last deleted arm of the match whose operand is at this range of the text. An arm behind a
+    /// switch counts as none when the compiler looks for missing patterns.
+    pub(super) fn last_arm(&self, range: &Range<usize>) -> Option<u32> {
+        let mut arms = Arms { operand: range.clone(), ends: Vec::new() };
+        arms.visit_file(&syn::parse_file(&self.text).ok()?);
+        arms.ends.iter().rev().find_map(|guard| self.at(guard).first().copied())
+    }
+
+    /// Returns the mutants that return at once from the innermost function around this range of the text: where it says `impl Trait`, the
+    /// compiler takes the first type that is returned for the right one, and reports the original.
+    pub(super) fn of_function(&self, range: &Range<usize>) -> &[u32] {
+        let mut bodies = Bodies { around: range.clone(), first: None };
+        let Ok(file) = syn::parse_file(&self.text) else { return &[] };
+        bodies.visit_file(&file);
+        // One byte: the insertion's text is longer, and the original's is outside of the region.
+        bodies.first.map_or(&[], |at| self.at(&(at..at + 1)))
+    }
+}
+
+/// Finds the first statement of the innermost function around a range.
+struct Bodies {
+    around: Range<usize>,
+    first: Option<usize>,
+}
+
+impl<'ast> Visit<'ast> for Bodies {
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.look(&item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.look(&item.block);
+        visit::visit_impl_item_fn(self, item);
+    }
+}
+
+impl Bodies {
+    fn look(&mut self, block: &syn::Block) {
+        let body = block.span().byte_range();
+        if body.start <= self.around.start && self.around.end <= body.end {
+            self.first = block.stmts.first().map(|first| first.span().byte_range().start);
+        }
+    }
+}
+
+/// Finds the guards of the match with an operand.
+struct Arms {
+    operand: Range<usize>,
+    ends: Vec<Range<usize>>,
+}
+
+impl<'ast> Visit<'ast> for Arms {
+    fn visit_expr_match(&mut self, expression: &'ast syn::ExprMatch) {
+        if expression.expr.span().byte_range() == self.operand {
+            let guards = expression.arms.iter().filter_map(|arm| arm.guard.as_ref());
+            self.ends = guards.map(|(_, condition)| condition.span().byte_range()).collect();
+        }
+        visit::visit_expr_match(self, expression);
+    }
 }
 
 /// Returns the text of a crate's root without the modules that are not named. Lines stay where they are.
@@ -388,6 +449,35 @@ mod tests {
             let (text, schemata) = built(source, &[mutant(7, Genre::BinaryOperator, start, "-")]);
             assert_eq!((text.as_str(), schemata.left_out), (source, vec![7]));
         }
+    }
+
+    #[test]
+    fn a_match_that_is_not_exhaustive_is_of_its_last_arm_that_is_deleted() {
+        let source = "fn f() { match x { _ if y => 1, A => match z { C => 1 }, B => 2 } }";
+        let mutants = [
+            mutant(1, Genre::MatchArm, (1, 33), ""),
+            mutant(2, Genre::MatchArm, (1, 58), ""),
+            mutant(3, Genre::MatchArm, (1, 48), ""),
+        ];
+        let last = |mutants: &[Mutant], operand: &str| {
+            let schemata = built(source, mutants).1;
+            let start = schemata.text.find(operand).unwrap() + "match ".len();
+            schemata.last_arm(&(start..start + 1))
+        };
+        assert_eq!((last(&mutants, "match x"), last(&mutants, "match z")), (Some(2), Some(3)));
+        assert_eq!((last(&mutants[..1], "match x"), last(&mutants[..1], "match z")), (Some(1), None));
+    }
+
+    #[test]
+    fn an_error_of_the_original_is_of_what_returns_before_it() {
+        let source = "fn f() -> impl Iterator { fn g() { d } a == b }\nfn h() { c }";
+        let mutants = [mutant(1, Genre::FnValue, (1, 27), "x()"), mutant(2, Genre::FnValue, (2, 10), "y()")];
+        let schemata = built(source, &mutants).1;
+        let of = |part: &str| {
+            let start = schemata.text.find(part).unwrap();
+            schemata.of_function(&(start..start + part.len())).to_vec()
+        };
+        assert_eq!((of("a == b"), of("c }"), of("d }")), (vec![1], vec![2], vec![]));
     }
 
     #[test]
