@@ -136,20 +136,27 @@ done
 # The Java SDK is written for it.
 (. sdk/java/jdk.sh) >/dev/null || fail "no JDK $jdk_min or newer is found: install one and name it in JAVA_HOME (https://adoptium.net)."
 
-# --- the Python environment ---
+# --- the Python environments ---
+# Installs packages in one of them. The first has pip, and serves the others: pip in each would take seconds.
+pip_install() {
+    local environment=$1
+    shift
+    fetched "$venv/bin/python" -m pip --python "$environment/bin/python" install --quiet --disable-pip-version-check --no-compile --no-deps \
+        --require-hashes "$@"
+}
+
 [[ -f $requirements ]] || fail "$requirements is missing: the vectors' reference and the wire flows need its packages."
 want=$({ python3 -c 'import sys; print(sys.version)'; cat "$requirements" "$tools" "$scan"; } | sha256sum | cut -d' ' -f1)
 if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     echo "setup-tests: making $venv"
     rm -rf "$venv"
     python3 -m venv "$venv"
-    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r "$requirements"
-    fetched "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r "$tools"
-    python3 -m venv "$venv/scan"
-    scan_pip=("$venv/scan/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes)
+    pip_install "$venv" -r "$requirements" -r "$tools"
+    python3 -m venv --without-pip "$venv/scan"
     # pip takes hashes from a file alone.
-    "${scan_pip[@]}" -r <(sed -n '/^setuptools==/,/[^\\]$/p' "$scan")
-    fetched "${scan_pip[@]}" --no-build-isolation -r "$scan"
+    sed -n '/^setuptools==/,/[^\\]$/p' "$scan" >"$venv/scan/setuptools.txt"
+    pip_install "$venv/scan" -r "$venv/scan/setuptools.txt"
+    pip_install "$venv/scan" --no-build-isolation -r "$scan"
     printf '%s\n' "$want" >"$stamp"
 fi
 
@@ -162,8 +169,8 @@ clients_of() {
     fi
     echo "setup-tests: making $environment"
     rm -rf "$environment"
-    python3 -m venv "$environment"
-    fetched "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r "$locked"
+    python3 -m venv --without-pip "$environment"
+    pip_install "$environment" -r "$locked"
     printf '%s\n' "$want" >"$stamp"
 }
 
@@ -351,7 +358,7 @@ nghttp2=$(nghttp --version) && h2load --version >/dev/null && PATH=$PATH:/usr/sb
 command -v SPASS >/dev/null || fail "SPASS is missing: install the package spass."
 chromium --version >/dev/null 2>&1 || fail "chromium does not run."
 tmux -V >/dev/null || fail "tmux does not run."
-sslyze=$("$venv/scan/bin/python" -m pip show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
+sslyze=$("$venv/bin/python" -m pip --python "$venv/scan/bin/python" show sslyze | sed -n 's/^Version: //p') && "$venv/scan/bin/sslyze" --help >/dev/null || fail "sslyze does not run from $venv/scan."
 # Its exit code says nothing here, and it writes a picture with colours.
 testssl=$({ TERM=dumb testssl --version 2>/dev/null || true; } | grep -om1 'testssl[^ ]* *[0-9][0-9.]*[0-9]' | tr -s ' ') || fail "testssl does not run."
 faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | sed -n 1p)

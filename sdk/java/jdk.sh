@@ -1,4 +1,4 @@
-# Sourced: sets JAVA_HOME to a JDK of 21 or newer, and java_major, or ends with a message.
+# Sourced: sets JAVA_HOME to a JDK of 21 or newer, java_major, and what Maven needs on it, or ends with a message.
 is_new() {
     [ -x "$1/bin/javac" ] || return 1
     java_major=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$1/release" 2>/dev/null)
@@ -17,3 +17,10 @@ if [ -z "$found" ]; then
     exit 2
 fi
 export JAVA_HOME="$found"
+# A build is over before the second compiler pays.
+MAVEN_OPTS="-XX:+UseSerialGC -XX:TieredStopAtLevel=1 ${MAVEN_OPTS:-}"
+# Maven 3.8 on a newer JDK warns of what its own libraries do.
+if [ "$java_major" -ge 24 ]; then
+    MAVEN_OPTS="--sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED $MAVEN_OPTS"
+fi
+export MAVEN_OPTS

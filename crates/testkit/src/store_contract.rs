@@ -164,8 +164,11 @@ pub async fn an_unknown_session_is_none(fixture: &impl Fixture) {
     assert!(store.get(&SessionId::from_random(&claims::random(), false)).await.expect("get").is_none());
 }
 
-/// A session of the native protocol, renewed in the chain of `lineage`.
-fn renewed(lineage: Option<SessionId>) -> Arc<Session> {
+/// Returns a session of the native protocol that ends after `ttl_ms`: the first of its chain, or renewed in that of `lineage`.
+///
+/// # Panics
+/// The provider fails.
+pub fn of_chain(lineage: Option<SessionId>, ttl_ms: u64) -> Arc<Session> {
     let record = SessionRecord {
         id: SessionId::from_random(&claims::random(), false),
         wire: Wire::Native,
@@ -175,7 +178,7 @@ fn renewed(lineage: Option<SessionId>) -> Arc<Session> {
         auth: Auth::None,
         lineage,
         created_ms: START_MS,
-        expires_ms: START_MS + 600_000,
+        expires_ms: START_MS + ttl_ms,
         key: SessionKey::from_bytes([7; 32]),
     };
     Arc::new(Session::new(claims::provider(), record).expect("a session"))
@@ -184,9 +187,9 @@ fn renewed(lineage: Option<SessionId>) -> Arc<Session> {
 /// One entry ends all sessions of the chain, and those whose renewal was in progress.
 pub async fn a_chain_of_renewals_that_was_ended_is_gone_with_what_is_put_into_it_later(fixture: &impl Fixture) {
     let store = empty(fixture).await;
-    let first = renewed(None);
+    let first = of_chain(None, 600_000);
     let root = *first.id();
-    let (second, late, other) = (renewed(Some(root)), renewed(Some(root)), renewed(None));
+    let [second, late, other] = [Some(root), Some(root), None].map(|lineage| of_chain(lineage, 600_000));
     for session in [&first, &second, &other] {
         store.put(session.clone()).await.expect("put");
     }

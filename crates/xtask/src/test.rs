@@ -86,13 +86,13 @@ pub(crate) fn doc_tests() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the API documents of the workspace; a warning is an error.
+/// Builds the API documents of the default members, `crates/*`; a warning is an error.
 pub(crate) fn rustdoc() -> anyhow::Result<()> {
     shell::run(&mut rustdoc_command())
 }
 
 fn rustdoc_command() -> Command {
-    let mut doc = shell::cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    let mut doc = shell::cargo(&["doc", "--no-deps", "--locked"]);
     doc.env("RUSTDOCFLAGS", "-Dwarnings");
     doc
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod at_rest;
-mod chain;
 mod desk;
 mod endpoints;
 mod endpoints_authority;

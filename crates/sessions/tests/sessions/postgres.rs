@@ -8,11 +8,10 @@ use sealway_sessions::store::postgres::PostgresConfig;
 use sealway_sessions::store::{Durable, MemoryLimits, ReserveError, Store};
 use sealway_testkit::postgres::Postgres as Server;
 use sealway_testkit::store_contract;
-use sealway_testkit::store_contract::Fixture;
 use sealway_testkit::store_contract::claims::{START_MS, agree, init};
+use sealway_testkit::store_contract::{Fixture, of_chain};
 use tokio::sync::Barrier;
 
-use crate::chain::of_chain;
 use crate::postgres_place::{config, open, open_with, ring};
 
 struct Database(String);

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::chain::of_chain;
 use crate::far::{Far, config, open, policy, secret_file, within};
 use sealway_exchange::over;
 use sealway_sessions::kek::KeyRing;
@@ -13,7 +12,7 @@ use sealway_sessions::store::{Embedded, Memory, MemoryLimits, Part, ReserveError
 use sealway_sessions::{Authority, Policy};
 use sealway_testkit::store_contract;
 use sealway_testkit::store_contract::claims::{START_MS, agree, init, provider};
-use sealway_testkit::store_contract::{Fixture, race};
+use sealway_testkit::store_contract::{Fixture, of_chain, race};
 
 /// Makes stores, each with its own authority.
 struct RemoteFixture {
