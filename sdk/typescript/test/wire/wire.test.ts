@@ -192,9 +192,10 @@ describe("a reader", () => {
       any(""),
       any("AA"),
       any(1),
+      any(null),
       any("AA==")?.length,
       any(toBase64(new Uint8Array(5000)))?.length,
-    ]).toEqual([undefined, undefined, undefined, 1, 5000]);
+    ]).toEqual([undefined, undefined, undefined, undefined, 1, 5000]);
   });
 
   it("reads numbers", () => {
