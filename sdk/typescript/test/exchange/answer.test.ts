@@ -49,7 +49,9 @@ const begun = async (
   inner: HeaderList = [["a", "b"]],
 ): Promise<SealedStream> => {
   const reply: Reply = new NativeReply(provider, await sealOf(), { ...line, method }, nonce);
-  return (reply.answer(status) as FrameSeal).begin(inner, NOW, randoms);
+  const answer = reply.answer(status);
+  expect(answer.kind).toBe("frames");
+  return (answer as FrameSeal).begin(inner, NOW, randoms);
 };
 const open = async (status: number, headers: HeaderList, body: Uint8Array, method = "POST") => {
   const pending = { seal: await sealOf(), line: { ...line, method }, stamp: "0", nonce };
@@ -282,7 +284,10 @@ describe("an answer of a compat protocol", () => {
     for (const status of [199, 300, 401, 404, 421, 423, 500])
       expect(kindOf(status)).toEqual(["whole", status]);
     for (const status of [400, 422])
-      expect(reply.answer(status)).toMatchObject({ kind: "plain", answer: { status: 400 } });
+      expect(reply.answer(status)).toMatchObject({
+        kind: "plain",
+        answer: { status: 400, body: utf8('{"error":"CRYPTO_ERROR"}') },
+      });
     expect(await rejected(() => reply.answer(304))).toBe("upstream_unreachable");
   });
 });
@@ -310,6 +315,16 @@ describe("a rejection", () => {
       code: "unsealable",
       more: 1,
     });
+  });
+
+  it("of the server, and not of a request, is a problem too", () => {
+    const of = (code: keyof typeof REFUSALS) => {
+      const { status, body } = new Rejection(code, "").answer("problem");
+      return [status, JSON.parse(textOf(body)).code];
+    };
+    expect(of("wire_disabled")).toEqual([403, "wire_disabled"]);
+    expect(of("method_not_allowed")).toEqual([405, "method_not_allowed"]);
+    expect(of("upstream_unreachable")).toEqual([502, "upstream_unreachable"]);
   });
 
   it("says when to come again, and which methods there are", () => {
