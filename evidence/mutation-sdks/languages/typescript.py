@@ -89,10 +89,10 @@ def _by_place(entry: Entry) -> dict[str, Entry]:
 
 
 def _survivors(file: str, mutants: dict[str, Entry]) -> list[str]:
-    """Returns the places of the mutants that no test caught: tests are added, so the others stay caught."""
+    """Returns the places of the mutants that survived: tests are added, so the others stay caught, and what looped loops again."""
     places = set()
     for mutant in mutants.values():
-        if mutant["status"] in CAUGHT and CAUGHT[mutant["status"]] is not True:
+        if CAUGHT.get(mutant["status"], True) is False:
             start, end = mutant["location"]["start"], mutant["location"]["end"]
             places.add(f"{file}:{start['line']}:{start['column'] - 1}-{end['line']}:{end['column'] - 1}")
     return sorted(places)

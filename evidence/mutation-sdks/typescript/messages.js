@@ -1,7 +1,7 @@
 // Ignores texts for people: what an error says, beside its code.
 import { declareValuePlugin, PluginKind } from "@stryker-mutator/api/plugin";
 
-const ERRORS = { SealwayError: 1, Truncated: 1, Error: 0, TypeError: 0, RangeError: 0 };
+const ERRORS = { SealwayError: 1, Truncated: 1, Rejection: 1, Error: 0, TypeError: 0, RangeError: 0 };
 
 const messages = {
   shouldIgnore(path) {

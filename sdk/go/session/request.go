@@ -20,6 +20,7 @@ type SealedRequest struct {
 	detached    detached // wire 1
 	clientID    string   // wire 2
 	contentType string   // wire 3
+	sealed      []byte   // wire 3, the stream in X-Sealed; nil if there is none
 }
 
 // ParseRequest reads the headers of a sealed request: of wire 3 where X-Seal is there. The window of wire 3 is the policy's, and five
@@ -53,7 +54,10 @@ func ParseRequest(headers wire.Headers, line Line, nowMs uint64, policy ReplayPo
 	if r.id, err = wire.SessionIDOfKid(r.kid); err != nil || r.version != wire.Wire3 {
 		return r, err
 	}
-	if r.contentType, _, err = wire.Optional(headers, "Content-Type"); err == nil && len(line.Target) > wire.PathLenMax {
+	if r.contentType, _, err = wire.Optional(headers, "Content-Type"); err != nil {
+		return nil, err
+	}
+	if r.sealed, err = sealedHeader(headers); err == nil && len(line.Target) > wire.PathLenMax {
 		err = wire.Refuse(wire.CodeHeaderInvalid)
 	}
 	return r, err
@@ -113,12 +117,9 @@ func (r *SealedRequest) Accept(session *Session, nowMs uint64) (opener *FrameOpe
 	if err := r.Check(session, nowMs); err != nil || r.version != wire.Wire3 {
 		return nil, nil, err
 	}
-	if sealed, err = sealedHeader(r.headers); err != nil {
-		return nil, nil, err
-	}
 	keys := session.keys.request(r.version, r.nonce, r.stamp)
-	opener, err = newFrameOpener(&keys, binding{r.version, r.id}.requestContext(r.line, r.contentType, r.stamp, r.nonce), sealed != nil)
-	return opener, sealed, err
+	opener, err = newFrameOpener(&keys, binding{r.version, r.id}.requestContext(r.line, r.contentType, r.stamp, r.nonce), r.sealed != nil)
+	return opener, r.sealed, err
 }
 
 // Content is an opened, fresh request.

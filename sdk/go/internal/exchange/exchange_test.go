@@ -206,6 +206,8 @@ func TestAStampThatIsOffIsRefusedWithAProofOfTheTime(t *testing.T) {
 
 func TestAWireThatIsNotServedAndAMethodThatIsNotSealedAreRefusedFirst(t *testing.T) {
 	seal := wire.HeaderList{{Name: wire.HeaderSeal, Value: "3"}}
+	inHeader := wire.HeaderList{{Name: wire.HeaderSeal, Value: "3"}, {Name: wire.HeaderKid, Value: "session:S-" + strings.Repeat("0", 32)},
+		{Name: wire.HeaderIdempotencyKey, Value: "1." + strings.Repeat("n", 16)}, {Name: wire.HeaderSealed, Value: "A"}}
 	for _, c := range []struct {
 		headers wire.HeaderList
 		method  string
@@ -217,6 +219,7 @@ func TestAWireThatIsNotServedAndAMethodThatIsNotSealedAreRefusedFirst(t *testing
 		{nil, "POST", all, wire.CodeHeaderMissing},
 		{seal, "TRACE", all[:2], exchange.WireOff},
 		{seal, "TRACE", all, exchange.Method},
+		{inHeader, "GET", all, wire.CodeHeaderInvalid},
 		{seal, "GET", all, wire.CodeHeaderMissing},
 	} {
 		_, err := exchange.Begin(c.headers, session.Line{Method: c.method, Target: "/"}, c.served, session.ReplayPolicy{}, nowMs)

@@ -126,7 +126,7 @@ export class Exchange {
    * Takes the session, if the request may use it: its body is read next.
    *
    * @throws {SealwayError} `session_unknown`, `session_expired`, `wire_mismatch`, `client_mismatch`,
-   * `timestamp_outside_window`, `header_invalid`.
+   * `timestamp_outside_window`.
    */
   async session<S extends SessionRecord>(provider: Provider, found: S | undefined) {
     const [call, windowMs] = [this.#call, this.#windowMs];

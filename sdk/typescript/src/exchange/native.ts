@@ -16,7 +16,7 @@ import { SessionKeys } from "../session/native/keys.js";
 import { clockMac } from "../session/native/problem.js";
 import { FrameOpener, FrameSealer } from "../session/native/stream.js";
 import { toBase64 } from "../wire/base64.js";
-import { hex } from "../wire/bytes.js";
+import { type Bytes, hex } from "../wire/bytes.js";
 import {
   checkRequestNonce,
   KID_PREFIX,
@@ -51,17 +51,17 @@ export class NativeCall implements Call {
   readonly isWhole = false;
   readonly #stamp: string;
   readonly #line: RequestLine;
-  readonly #headers: HeaderList;
   readonly #contentType: string;
+  readonly #inHeader: Bytes | undefined;
 
   /**
-   * Reads the headers: check 1.
+   * Reads the headers: check 3.
    *
    * @throws {SealwayError} `header_missing`, `header_invalid`, `idempotency_key_shape`, `nonce_invalid`, `nonce_reserved`,
    * `timestamp_invalid`, `kid_prefix`.
    */
   constructor(line: RequestLine, headers: HeaderList) {
-    [this.#line, this.#headers] = [line, headers];
+    this.#line = line;
     const kid = required(headers, X_KID);
     const key = required(headers, X_IDEMPOTENCY_KEY);
     if (required(headers, X_SEAL) !== "3") throw invalid(X_SEAL);
@@ -70,6 +70,7 @@ export class NativeCall implements Call {
     this.stampMs = parseStamp(this.#stamp);
     this.sessionId = sessionIdOf(kid);
     this.#contentType = optional(headers, "Content-Type") ?? "";
+    this.#inHeader = sealedHeader(headers);
     if (line.target.length > TARGET_LEN_MAX) throw invalid("target");
   }
 
@@ -88,7 +89,7 @@ export class NativeCall implements Call {
   }
 
   async begin(provider: Provider, { id, key }: SessionRecord): Promise<[Stream, Opener]> {
-    const inHeader = sealedHeader(this.#headers);
+    const inHeader = this.#inHeader;
     const [stamp, nonce, contentType] = [this.#stamp, this.nonce, this.#contentType];
     const seal: Seal = { wire: 3, id, keys: await SessionKeys.of(provider, key) };
     const [keys, context] = await Promise.all([

@@ -4,7 +4,7 @@ import { nodeProvider as provider } from "../../src/crypto/node.js";
 import { Exchange, looksSealed, type SessionRecord } from "../../src/exchange/exchange.js";
 import { isBodyless } from "../../src/session/native/call.js";
 import { decodeInner, encodeInner } from "../../src/session/native/inner.js";
-import { parseKeySet, wholeMs } from "../../src/session/native/key-set.js";
+import { parseKeySet, parseSet, wholeMs } from "../../src/session/native/key-set.js";
 import { KEY_ID } from "../../src/session/native/message.js";
 import {
   cut,
@@ -148,6 +148,17 @@ describe("a key set", () => {
       );
     expect(await rejected(() => of({ keys: [1] }))).toBe("field_invalid keys");
     expect(await rejected(() => of({ keys: Array(17).fill(1) }))).toBe("field_invalid keys");
+  });
+
+  it("has no two keys of one id", async () => {
+    const of = (ids: string[]) =>
+      rejected(() =>
+        parseSet(utf8(set.replace("[]", JSON.stringify(ids.map((id) => ({ id }))))), (reader) => ({
+          keyId: reader.required("id", (id) => id as string),
+        })),
+      );
+    expect(await of(["a", "b"])).toBe("accepted");
+    expect(await of(["a", "b", "a"])).toBe("field_invalid keys");
   });
 
   it("has times of 15 digits and ids of 32", () => {

@@ -163,12 +163,14 @@ describe("a reader", () => {
     expect(rejected(() => reader('{"b":1}', "answer_mismatch").required("b", text))).toBe(
       "answer_mismatch b",
     );
-    expect(fault("field_invalid", "x").message).toContain("x");
+    expect(fault("field_invalid", "name").message).toBe("the member name is not of its form");
+    expect(fault("field_invalid").message).toBe("the message is no JSON object");
     expect(fault("field_invalid").field).toBeUndefined();
   });
 
   it("reads texts", () => {
     expect([text("aa"), text("b"), text(1), text(["aa"])]).toEqual(["aa", undefined, undefined, undefined]);
+    expect(textOf(/^1$/)(1)).toBeUndefined();
     const short = shortText(4);
     expect(["", "a", "abcd", "abcde", "éé", "ééa", 1, null].map(short)).toEqual([
       undefined,
@@ -190,9 +192,10 @@ describe("a reader", () => {
       any(""),
       any("AA"),
       any(1),
+      any(null),
       any("AA==")?.length,
       any(toBase64(new Uint8Array(5000)))?.length,
-    ]).toEqual([undefined, undefined, undefined, 1, 5000]);
+    ]).toEqual([undefined, undefined, undefined, undefined, 1, 5000]);
   });
 
   it("reads numbers", () => {
@@ -208,6 +211,7 @@ describe("a reader", () => {
     const names = namesOf(/^[a-c]$/, 1, 2);
     expect(names(["a"])).toEqual(["a"]);
     expect(names(["b", "a"])).toEqual(["b", "a"]);
+    expect(namesOf(/^1$/, 1, 2)([1])).toBeUndefined();
     for (const value of [
       [],
       ["a", "b", "c"],
