@@ -229,7 +229,7 @@ class ParsedRequest:
 
 
 def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
-    """Check 1, and the form of the session's id.
+    """Check 3, and the form of the session's id.
 
     Raises:
         ProtocolError: as the table has it; `session_unknown` for what is no session id.
@@ -242,7 +242,8 @@ def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
     check_request_nonce(nonce, NONCE_LEN_MIN)
     parse_stamp(stamp)
     id = id_of_kid(kid, KID_PREFIX)
+    content_type = headers.optional("Content-Type") or ""
+    is_in_header = sealed_header(headers) is not None
     if not is_session_id(id):
         raise ProtocolError("session_unknown")
-    content_type = headers.optional("Content-Type") or ""
-    return ParsedRequest(method, target, id, stamp, nonce, content_type, X_SEALED in headers)
+    return ParsedRequest(method, target, id, stamp, nonce, content_type, is_in_header)

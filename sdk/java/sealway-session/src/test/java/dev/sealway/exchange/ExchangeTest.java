@@ -159,6 +159,20 @@ class ExchangeTest {
     }
 
     @Test
+    void whatTheHeadersSayIsCheckedBeforeTheSessionIsLookedUp() {
+        List<String> sealed = List.of("X-Seal", "3", "X-Kid", "session:none", "X-Idempotency-Key", NOW_MS + ".0123456789abcdef");
+        for (List<String> added : List.of(List.of("X-Sealed", "*"), List.of("X-Sealed", "YQ==", "X-Sealed", "YQ=="),
+                List.of("X-Sealed", "A".repeat(8196)), List.of("Content-Type", "a/b", "Content-Type", "a/b"))) {
+            List<String> all = new ArrayList<>(sealed);
+            all.addAll(added);
+            HeaderList headers = HeaderList.of(all.toArray(String[]::new));
+            assertEquals("header_invalid", code(() -> Exchange.begin("GET", "/", headers, NOW_MS, ReplayPolicy.DEFAULT)));
+        }
+        Exchange unknown = Exchange.begin("GET", "/", HeaderList.of(sealed.toArray(String[]::new)), NOW_MS, ReplayPolicy.DEFAULT);
+        assertEquals("session_unknown", code(() -> unknown.sessionId()));
+    }
+
+    @Test
     void eachRejectionHasBothForms() {
         for (Code code : Code.values()) {
             for (Form form : Form.values()) {

@@ -21,7 +21,8 @@ public final class NativeExchange extends Exchange {
     private static final int TARGET_MAX = 8192;
     private final String method;
     private final String target;
-    private final HeaderList headers;
+    private final String contentType;
+    private final byte[] inHeader;
 
     private NativeExchange(String kid, Forms.StampAndNonce key, String method, String target, HeaderList headers, long nowMs,
             ReplayPolicy policy) {
@@ -29,10 +30,11 @@ public final class NativeExchange extends Exchange {
         super(Wire.NATIVE, kid, key, NONCE_MIN, nowMs, policy.atMost(Resends.WINDOW_MAX_MS));
         this.method = method;
         this.target = target;
-        this.headers = headers;
+        this.contentType = headers.optional("Content-Type");
+        this.inHeader = Placement.inHeader(headers);
     }
 
-    /** Makes check 1.
+    /** Makes check 3.
      *
      * @param target path and query as sent
      * @throws ProtocolException the code of the check that failed */
@@ -51,8 +53,7 @@ public final class NativeExchange extends Exchange {
     @Override
     protected Stream stream(SessionRecord session) {
         FrameKeys keys = FrameKeys.ofRequest(Protocol.SESSION, Hashes.kept(session.key(), "sealway/3 c2s"), method, target,
-                headers.optional("Content-Type"), stamp, nonce, session.id());
-        byte[] inHeader = Placement.inHeader(headers);
+                contentType, stamp, nonce, session.id());
         return Stream.frames(new FrameOpener(keys, inHeader != null), inHeader);
     }
 
