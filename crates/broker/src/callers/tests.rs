@@ -195,10 +195,10 @@ fn callers_of_tokens_are_users_or_names_and_never_both() {
     let of = |peer: &Peer| peer.of_tokens();
     assert_eq!(of(&process(7, 5)), sealway_pkcs11::Caller { user: 7, process: 5 });
     assert_eq!(of(&peer(7, 1)), sealway_pkcs11::Caller { user: 7, process: 0 });
-    // Hashes of names with and without the highest bit: all are beyond the users.
+    // Whatever the hash of a name is, it is beyond all users.
     let names: Vec<String> = (0..32).map(|at| format!("token-{at}")).collect();
     let users: Vec<u64> = names.iter().map(|name| of(&Peer::of_token(name.as_str().into())).user).collect();
-    assert!(users.iter().all(|user| *user > u64::from(u32::MAX)), "{users:?}");
+    assert!(users.iter().all(|user| *user >= 1 << 63), "{users:?}");
     assert_eq!(users.iter().collect::<std::collections::HashSet<_>>().len(), names.len());
     assert_eq!(of(&Peer::of_token("token-0".into())).user, users[0]);
 }
