@@ -117,7 +117,7 @@ impl Peer {
     /// The kernel does not answer; the connection is to be dropped.
     pub fn of(socket: &UnixStream) -> io::Result<Peer> {
         let known = socket.peer_cred()?;
-        let pid = known.pid().filter(|pid| *pid > 0);
+        let pid = process_of(known.pid());
         let groups = pid.and_then(|pid| supplementary(known.uid(), pid)).unwrap_or_default();
         Ok(Peer { uid: known.uid(), gid: known.gid(), groups, pid, token: None })
     }
@@ -126,6 +126,11 @@ impl Peer {
     pub fn is_in(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
+}
+
+/// Returns the number of a peer's process; the kernel reports 0 for a process of another pid namespace.
+fn process_of(pid: Option<i32>) -> Option<i32> {
+    pid.filter(|pid| *pid > 0)
 }
 
 /// Reads the supplementary groups of a process from `/proc`, if the process runs as this user only. A reused process id

@@ -135,6 +135,32 @@ fn all_defects_of_a_policy_are_reported_at_once() {
     assert_eq!(Callers::parse(text, Leniency::Strict).unwrap().warnings().len(), 1);
 }
 
+#[test]
+fn a_policy_has_at_most_1000_rules_and_names_of_1024_bytes() {
+    let rule = |keys: &str| format!("- {{Uid: 1, Profiles: ['*'], Operations: ['*'], Keys: [{keys}]}}\n");
+    let parse = |text: &str| Callers::parse(text, Leniency::Strict).map_err(|problems| problems[0].to_string());
+    assert!(parse(&rule("a").repeat(1000)).is_ok());
+    assert_eq!(parse(&rule("a").repeat(1001)).unwrap_err(), "line 1: expected 1 to 1000 rules");
+    assert!(parse(&rule("a").repeat(1002)).is_err());
+    let (longest, entry) = ("k".repeat(1024), |text: &str| rule(&format!("'{text}'")));
+    for (keys, is_name) in [
+        (longest.clone(), true),
+        (format!("{longest}*"), true),
+        (format!("{longest}k"), false),
+        (format!("{longest}kk*"), false),
+        (String::new(), false),
+        ("**".to_owned(), false),
+        ("*a".to_owned(), false),
+    ] {
+        let parsed = parse(&entry(&keys));
+        assert_eq!(parsed.is_ok(), is_name, "{parsed:?}");
+        if let Err(problem) = parsed {
+            assert!(problem.contains("expected 1 to 1024 bytes, with * at the end alone"), "{problem}");
+        }
+    }
+    assert!(parse(&entry(&longest)).unwrap().may_see(&peer(1, 1), &longest));
+}
+
 #[tokio::test]
 async fn the_peer_is_the_process_that_connected() {
     let (one, _other) = UnixStream::pair().unwrap();
@@ -145,6 +171,43 @@ async fn the_peer_is_the_process_that_connected() {
     let mut groups: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|group| group.as_raw()).collect();
     groups.sort_unstable();
     assert_eq!(*peer.groups, *groups);
+}
+
+#[test]
+fn a_process_of_another_pid_namespace_has_no_number() {
+    for (told, want) in [(None, None), (Some(0), None), (Some(-1), None), (Some(1), Some(1)), (Some(77), Some(77))] {
+        assert_eq!(process_of(told), want, "{told:?}");
+    }
+}
+
+#[test]
+fn the_groups_of_a_process_are_read_for_its_own_user_alone() {
+    let (uid, pid) = (rustix::process::getuid().as_raw(), i32::try_from(std::process::id()).unwrap());
+    let mut groups: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|group| group.as_raw()).collect();
+    groups.sort_unstable();
+    assert_eq!(supplementary(uid, pid).as_deref(), Some(&groups[..]));
+    assert_eq!(supplementary(uid + 1, pid), None);
+    assert_eq!(supplementary(uid, i32::MAX), None, "there is no such process");
+}
+
+#[test]
+fn callers_of_tokens_are_users_or_names_and_never_both() {
+    let of = |peer: &Peer| peer.of_tokens();
+    assert_eq!(of(&process(7, 5)), sealway_pkcs11::Caller { user: 7, process: 5 });
+    assert_eq!(of(&peer(7, 1)), sealway_pkcs11::Caller { user: 7, process: 0 });
+    // Whatever the hash of a name is, it is beyond all users.
+    let names: Vec<String> = (0..32).map(|at| format!("token-{at}")).collect();
+    let users: Vec<u64> = names.iter().map(|name| of(&Peer::of_token(name.as_str().into())).user).collect();
+    assert!(users.iter().all(|user| *user >= 1 << 63), "{users:?}");
+    assert_eq!(users.iter().collect::<std::collections::HashSet<_>>().len(), names.len());
+    assert_eq!(of(&Peer::of_token("token-0".into())).user, users[0]);
+}
+
+#[test]
+fn a_token_has_the_ids_of_nobody() {
+    let token = Peer::of_token("billing".into());
+    assert_eq!((token.uid, token.gid, token.pid), (65_534, 65_534, None));
+    assert!(token.groups.is_empty());
 }
 
 #[test]

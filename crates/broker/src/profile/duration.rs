@@ -77,7 +77,7 @@ fn part(whole: &str, fraction: &str, unit_ns: u64) -> Option<u64> {
     for digit in fraction.bytes() {
         let next = u128::from(read) * 10 + u128::from(digit - b'0');
         match u64::try_from(next) {
-            Ok(next) if next < 1 << 63 => read = next,
+            Ok(next) if next <= 1 << 63 => read = next,
             _ => break,
         }
         scale *= 10.0;
@@ -122,6 +122,10 @@ mod tests {
             ("0.3333333333333333333h", 1_200_000_000_000),
             ("0.830103483285477580700h", 2_988_372_539_827),
             ("0.9223372036854775807h", 3_320_413_933_267),
+            ("0.9223372036854775808h", 3_320_413_933_267),
+            // The last digit is beyond 63 bits: with it the second would be rounded up.
+            ("0.9999999999999999999m", 59_999_999_999),
+            ("0.9645647649847222123h", 3_472_433_153_944),
             ("0.100000000000000000000h", 360_000_000_000),
             ("2562047h47m16.854775807s", i64::MAX),
             ("-9223372036854775808ns", i64::MIN),

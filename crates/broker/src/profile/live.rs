@@ -337,6 +337,60 @@ mod tests {
         assert_eq!(live.current().get("A").unwrap().hash, Some(HashAlgorithm::Sha256));
     }
 
+    /// A subscriber that keeps the fields `warning` of all events.
+    #[derive(Default)]
+    struct Warnings(Mutex<Vec<String>>);
+
+    impl tracing::field::Visit for &Warnings {
+        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+            if field.name() == "warning" {
+                self.0.lock().push(format!("{value:?}"));
+            }
+        }
+    }
+
+    impl tracing::Subscriber for Warnings {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            event.record(&mut &*self);
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn warnings_of_both_files_are_logged_when_they_are_loaded() {
+        let ground = tempfile::tempdir().unwrap();
+        let (profiles, callers) = (ground.path().join("Profiles.yaml"), ground.path().join("callers.yaml"));
+        replace(&profiles, &text("sha-256").replace("API: {", "API: {EncryptData: {}, "));
+        replace(&callers, "- {Uid: 65534, Profiles: ['*'], Operations: ['*'], Keys: ['*']}\n");
+        let load = || {
+            Live::load(&profiles, Leniency::Strict).unwrap();
+            LiveFile::<Callers>::load(&callers, Leniency::Strict).unwrap();
+        };
+        // The first event of a place in the code decides whether it is enabled: here with no subscriber, in no other thread.
+        load();
+        let warnings = Arc::new(Warnings::default());
+        tracing::subscriber::with_default(Arc::clone(&warnings), load);
+        let logged = warnings.0.lock();
+        assert_eq!(logged.len(), 2, "{logged:?}");
+        assert!(logged[0].contains("API.EncryptData: is empty: the operation is off"), "{logged:?}");
+        assert!(logged[1].starts_with("line 1: [0].Uid: stands for everybody"), "{logged:?}");
+    }
+
     #[tokio::test]
     async fn the_watch_sees_a_change_and_ends_with_the_process() {
         let ground = tempfile::tempdir().unwrap();

@@ -15,6 +15,9 @@ use crate::folders::folder_of;
 const FILE_LEN_MAX: u64 = 1024 * 1024;
 /// Mode bits for writing by the group and by others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Flags of every opening: no child inherits the file, no terminal becomes this process's, and a pipe does not block.
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
 /// Loads and checks a file of profiles.
 ///
 /// # Errors
@@ -41,7 +44,7 @@ fn read_checked(path: &Path) -> Result<String, String> {
         return Err(format!("is writable by its group or by others (mode {mode:04o})"));
     }
     let user = rustix::process::geteuid().as_raw();
-    if metadata.uid() != 0 && metadata.uid() != user {
+    if !is_trusted(metadata.uid(), user) {
         return Err(format!("belongs to user {}, not to root or this process's user {user}", metadata.uid()));
     }
     let mut bytes = Vec::new();
@@ -52,19 +55,23 @@ fn read_checked(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "is not UTF-8".into())
 }
 
+/// True for the owners whose files a process of `user` reads: root, and the user itself.
+fn is_trusted(owner: u32, user: u32) -> bool {
+    owner == 0 || owner == user
+}
+
 /// Opens a file so that no symbolic link leads out of its folder: Kubernetes swaps a volume's files with links inside
 /// it. Non-blocking, so that a pipe in its place does not block the start.
 fn open_below(path: &Path) -> Result<File, String> {
     let cannot = |err: rustix::io::Errno| format!("cannot be read: {err}");
     let Some(name) = path.file_name() else { return Err("is not a file's path".into()) };
     let folder = folder_of(path);
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let within = rustix::fs::openat(CWD, folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(cannot)?;
+    let within = rustix::fs::openat(CWD, folder, FLAGS.union(OFlags::DIRECTORY), Mode::empty()).map_err(cannot)?;
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::ResolveFlags;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(&within, name, flags, Mode::empty(), resolve) {
+        let resolve = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+        match rustix::fs::openat2(&within, name, FLAGS, Mode::empty(), resolve) {
             Ok(file) => return Ok(File::from(file)),
             Err(rustix::io::Errno::XDEV) => return Err("leads out of its folder by a symbolic link".into()),
             // An old kernel, or a system call filter that does not know it.
@@ -82,9 +89,12 @@ fn open_resolved(within: &impl std::os::fd::AsFd, folder: &Path, path: &Path) ->
     let Ok(below) = target.strip_prefix(&folder) else {
         return Err("leads out of its folder by a symbolic link".into());
     };
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(within, below, flags, Mode::empty()).map_err(|err| cannot(err.into()))?;
-    Ok(File::from(file))
+    open_unlinked(within, below).map_err(|err| cannot(err.into()))
+}
+
+/// Opens a file of a folder, unless it is a symbolic link.
+fn open_unlinked(within: &impl std::os::fd::AsFd, name: &Path) -> rustix::io::Result<File> {
+    rustix::fs::openat(within, name, FLAGS.union(OFlags::NOFOLLOW), Mode::empty()).map(File::from)
 }
 
 #[cfg(test)]
@@ -143,6 +153,35 @@ mod tests {
             assert!(refusal(&path).contains("leads out of its folder"), "{target:?}");
             assert!(open_resolved(&within, &folder, &path).unwrap_err().contains("leads out of its folder"));
         }
+        // A link that appears after the fallback has resolved the path.
+        let link = open_unlinked(&within, Path::new("Profiles.yaml")).map(|_| ());
+        assert_eq!(link, Err(rustix::io::Errno::LOOP));
+    }
+
+    #[test]
+    fn a_file_is_opened_to_read_without_blocking_and_is_closed_in_children() {
+        use rustix::fs::fcntl_getfl;
+        use rustix::io::{FdFlags, fcntl_getfd};
+
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("Profiles.yaml");
+        std::fs::write(&path, ONE).unwrap();
+        let within = File::open(ground.path()).unwrap();
+        for file in [open_below(&path).unwrap(), open_resolved(&within, ground.path(), &path).unwrap()] {
+            assert_eq!(fcntl_getfd(&file).unwrap(), FdFlags::CLOEXEC);
+            let flags = fcntl_getfl(&file).unwrap();
+            assert!(flags.contains(OFlags::NONBLOCK), "{flags:?}");
+            assert_eq!(flags & OFlags::ACCMODE, OFlags::RDONLY);
+        }
+    }
+
+    #[test]
+    fn a_file_belongs_to_root_or_to_the_user_of_the_process() {
+        for (owner, user, want) in
+            [(0, 0, true), (0, 1000, true), (1000, 1000, true), (1001, 1000, false), (1000, 0, false)]
+        {
+            assert_eq!(is_trusted(owner, user), want, "a file of {owner}, read by {user}");
+        }
     }
 
     #[test]
@@ -156,6 +195,10 @@ mod tests {
         rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         assert!(refusal(&path).contains("is not a file"));
         std::fs::remove_file(&path).unwrap();
+        let longest = format!("{ONE}{}", "#".repeat(1024 * 1024 - ONE.len()));
+        std::fs::write(&path, &longest).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read(&path).map(|text| text.len()), Ok(1024 * 1024));
         for (bytes, want) in [(vec![b'#'; 1024 * 1024 + 1], "longer than"), (vec![0xff, 0xfe], "is not UTF-8")] {
             std::fs::write(&path, bytes).unwrap();
             std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();

@@ -25,6 +25,7 @@ pub fn check(path: &Path, leniency: Leniency) -> Result<String, String> {
             ("Derive", profile.derive.is_some()),
             ("Random", profile.random),
             ("Encapsulate", profile.kem.is_some()),
+            ("Unwrap", profile.unwrap.is_some()),
         ];
         let names: Vec<&str> = operations.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
         let standard = profile.standard.as_ref().map_or(String::new(), |it| format!(" ({})", it.standard.name()));
@@ -45,6 +46,28 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_check_names_every_operation_of_a_profile_and_its_standard() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().join("Profiles.yaml");
+        let signing = "SignData: {SignAlg: rsa-pss, HashAlg: sha-256, KeyConstraints: {rsa: {MinKeySize: 3072, MaxKeySize: 4096}}}";
+        let issuing = "SignCertificate: {SignAlg: ecdsa, HashAlg: sha-384, SKIHashAlg: sha-256, \
+                       Validity: {ValidNotBeforeOffset: 0, ValidNotAfterOffset: 1h}, \
+                       KeyConstraints: {Issuer: {ecdsa: {MinKeySize: 384, MaxKeySize: 384}}}}";
+        let text = format!(
+            "Settings: {{CryptoLibrary: native}}\nProfiles:\n- Name: A\n  API:\n    HashData: {{HashAlg: sha-256}}\n    \
+             {issuing}\n    EncryptData: {{EncryptAlg: aes-gcm, KeySize: 256}}\n    {signing}\n    Mac: {{MacAlg: hmac-sha-256}}\n    \
+             Derive: {{DeriveAlg: hkdf-sha-256}}\n    Random: true\n    Encapsulate: {{KemAlg: ml-kem-768}}\n    \
+             Unwrap: {{UnwrapAlg: rsa-oaep-256}}\n- {{Name: B, Standard: cnsa-2.0, API: {{Random: true}}}}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let said = check(&path, Leniency::Strict).unwrap();
+        let want = "A: HashData, SignCertificate, EncryptData, SignData, Mac, Derive, Random, Encapsulate, Unwrap\n\
+                    B (cnsa-2.0): Random\n";
+        assert!(said.starts_with(want), "{said}");
+    }
 
     #[test]
     fn a_check_lists_the_profiles_and_all_problems() {

@@ -269,6 +269,9 @@ mod tests {
             assert_eq!(nearest(name, &known), want, "{name}");
         }
         assert_eq!(nearest("Nmae", &["Settings", "Name"]), Some("Name"));
+        // At most a third of the letters may differ.
+        assert_eq!(nearest("Curxx", &["Curve"]), None);
+        assert_eq!(nearest("Randxx", &["Random"]), Some("Random"));
         for (one, other, far) in [
             ("kitten", "sitting", 3),
             ("ab", "ba", 1),
@@ -276,6 +279,11 @@ mod tests {
             ("", "abc", 3),
             ("abc", "", 3),
             ("a", "a", 0),
+            ("xabc", "abc", 1),
+            ("abcx", "abc", 1),
+            ("abc", "xabc", 1),
+            ("abc", "abcx", 1),
+            ("axbxc", "abc", 2),
         ] {
             assert_eq!(distance(one, other), far, "{one} {other}");
         }

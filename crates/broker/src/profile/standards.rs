@@ -101,7 +101,7 @@ pub struct Adherence {
     pub standard: Standard,
     /// Operations that it does not allow.
     pub breaches: Vec<Breach>,
-    /// Smallest key of `Unwrap`, in bits, and the source.
+    /// Smallest key of `Unwrap`, in bits (0 for any), and the source.
     unwrap: Option<(u32, &'static str)>,
 }
 
@@ -180,8 +180,7 @@ impl Adherence {
             self.look(&["Encapsulate", "Decapsulate"], "API.Encapsulate.KemAlg", "Encapsulate", kem.name());
         }
         if let Some(unwrap) = profile.unwrap {
-            let least = self.look(&["Unwrap"], "API.Unwrap.UnwrapAlg", "Unwrap", unwrap.name());
-            self.unwrap = least.filter(|(bits, _)| *bits > 0);
+            self.unwrap = self.look(&["Unwrap"], "API.Unwrap.UnwrapAlg", "Unwrap", unwrap.name());
         }
     }
 
@@ -249,6 +248,7 @@ mod tests {
 
     use super::*;
     use crate::profile::policy::*;
+    use crate::profile::{Leniency, Profiles};
 
     /// Every algorithm that the broker has for each operation.
     fn domain() -> BTreeSet<(&'static str, String)> {
@@ -279,6 +279,179 @@ mod tests {
         all.extend(UnwrapAlgorithm::NAMES.map(|(name, _)| ("Unwrap", name.to_owned())));
         all.extend([("SignData", "ed25519".to_owned()), ("Random", "random".to_owned())]);
         all
+    }
+
+    /// The verdict of a standard on a profile with this `API`.
+    fn adherence(standard: Standard, api: &str) -> Adherence {
+        let text = format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{{api}}}}}");
+        let profiles = Profiles::parse(&text, Leniency::Lenient).unwrap_or_else(|err| panic!("{api}: {err:?}"));
+        Adherence::new(standard, profiles.get("A").unwrap())
+    }
+
+    fn breaches(standard: Standard, api: &str) -> Vec<(&'static [&'static str], &'static str, String)> {
+        adherence(standard, api).breaches.into_iter().map(|found| (found.operations, found.key, found.text)).collect()
+    }
+
+    #[test]
+    fn a_breach_names_the_key_of_the_file_and_stops_the_operations_of_it() {
+        use Standard::{BsiTr02102, Cnsa2, Fips140_3};
+        const GCM: &str = "EncryptData: {EncryptAlg: aes-gcm, KeySize: ";
+        for (standard, api, operations, key, text) in [
+            (
+                Cnsa2,
+                "HashData: {HashAlg: sha-256}".to_owned(),
+                &["HashData"][..],
+                "API.HashData.HashAlg",
+                "sha-256 for HashData",
+            ),
+            (Cnsa2, format!("{GCM}128}}"), SEALING, "API.EncryptData.KeySize", "aes-128-gcm for EncryptData"),
+            (Fips140_3, format!("{GCM}192}}"), SEALING, "API.EncryptData.KeySize", "aes-192-gcm for EncryptData"),
+            (
+                Cnsa2,
+                "EncryptData: {EncryptAlg: chacha20-poly1305}".to_owned(),
+                SEALING,
+                "API.EncryptData.EncryptAlg",
+                "chacha20-poly1305 for EncryptData",
+            ),
+            (
+                Fips140_3,
+                "SignData: {SignAlg: ed25519}".to_owned(),
+                SIGNING,
+                "API.SignData.SignAlg",
+                "ed25519 for SignData",
+            ),
+            (
+                Cnsa2,
+                "Mac: {MacAlg: hmac-sha-256}".to_owned(),
+                &["Mac", "VerifyMac"],
+                "API.Mac.MacAlg",
+                "hmac-sha-256 for Mac",
+            ),
+            (
+                Cnsa2,
+                "Derive: {DeriveAlg: hkdf-sha-256}".to_owned(),
+                &["Derive"],
+                "API.Derive.DeriveAlg",
+                "hkdf-sha-256 for Derive",
+            ),
+            (
+                BsiTr02102,
+                "Encapsulate: {KemAlg: ml-kem-512}".to_owned(),
+                &["Encapsulate", "Decapsulate"],
+                "API.Encapsulate.KemAlg",
+                "ml-kem-512 for Encapsulate",
+            ),
+            (
+                Cnsa2,
+                "Unwrap: {UnwrapAlg: rsa-oaep}".to_owned(),
+                &["Unwrap"],
+                "API.Unwrap.UnwrapAlg",
+                "rsa-oaep for Unwrap",
+            ),
+        ] {
+            let found = breaches(standard, &api);
+            let wanted = format!("not allowed by {}: {text}: ", standard.name());
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!((found[0].0, found[0].1), (operations, key), "{api}");
+            assert!(found[0].2.starts_with(&wanted), "{}", found[0].2);
+        }
+        let unsure = breaches(BsiTr02102, "Random: true");
+        assert!(unsure[0].2.starts_with("not surely allowed by bsi-tr-02102: random for Random: BSI "), "{unsure:?}");
+        assert_eq!(breaches(Cnsa2, &format!("{GCM}256}}, HashData: {{HashAlg: sha-384}}, Random: true")), []);
+        // A form that the validated module does not approve, of an algorithm that the standard allows.
+        let form = breaches(Fips140_3, &format!("{GCM}256, TagLength: 96}}"));
+        assert_eq!((form.len(), form[0].0, form[0].1), (1, SEALING, "API.EncryptData.TagLength"));
+    }
+
+    #[test]
+    fn sizes_of_keys_begin_at_the_one_that_the_standard_allows() {
+        use Standard::{BsiTr02102, Cnsa2, Fips140_3};
+        let sizes = |kind: &str, min: u32, max: u32| format!("{kind}: {{MinKeySize: {min}, MaxKeySize: {max}}}");
+        let pss = |min, max| {
+            format!("SignData: {{SignAlg: rsa-pss, HashAlg: sha-256, KeyConstraints: {{{}}}}}", sizes("rsa", min, max))
+        };
+        for (min, max, is_allowed) in [
+            (3000, 4096, true),
+            (2999, 4096, false),
+            // One size alone, and ranges that no key meets.
+            (3000, 3000, true),
+            (2048, 2048, false),
+            (2048, 1024, true),
+            (3072, 1024, true),
+        ] {
+            let found = breaches(BsiTr02102, &pss(min, max));
+            assert_eq!(found.is_empty(), is_allowed, "{min} {max} {found:?}");
+            if let [(operations, key, text)] = &found[..] {
+                assert_eq!((*operations, *key), (SIGNING, "API.SignData.KeyConstraints"));
+                let wanted =
+                    "not allowed by bsi-tr-02102: rsa-pss-sha-256 with keys under 3000 for SignData: BSI TR-02102-1";
+                assert!(text.starts_with(wanted), "{text}");
+            }
+        }
+        assert_eq!(breaches(BsiTr02102, "SignData: {SignAlg: rsa-pss, HashAlg: sha-256}").len(), 1, "any size");
+        assert_eq!(breaches(Fips140_3, &pss(2048, 2048)), []);
+        let ecdsa = "SignData: {SignAlg: ecdsa, HashAlg: sha-256, Curve: P-256}";
+        assert_eq!(breaches(BsiTr02102, ecdsa), [], "a curve needs no range");
+        let issuing = |algorithm: &str, subject: &str, issuer: &str| {
+            format!(
+                "SignCertificate: {{{algorithm}, Validity: {{ValidNotBeforeOffset: 0, ValidNotAfterOffset: 1h}}, \
+                 KeyConstraints: {{Subject: {{{subject}}}, Issuer: {{{issuer}}}}}}}"
+            )
+        };
+        let (low, high) = (sizes("ml-dsa", 65, 87), sizes("ml-dsa", 87, 87));
+        let mut found = Vec::new();
+        for (subject, issuer) in [(&low, &high), (&high, &low), (&high, &high)] {
+            found.push(breaches(Cnsa2, &issuing("SignAlg: ml-dsa-87", subject, issuer)));
+        }
+        let keys: Vec<Vec<&str>> = found.iter().map(|found| found.iter().map(|(_, key, _)| *key).collect()).collect();
+        let side = "API.SignCertificate.KeyConstraints.";
+        assert_eq!(keys, [vec![format!("{side}Subject")], vec![format!("{side}Issuer")], vec![]]);
+        assert_eq!(found[0][0].0, ISSUING);
+        assert!(found[0][0].2.contains("ml-dsa with keys under 87 for CertificateKey"), "{}", found[0][0].2);
+        let rsa = issuing("SignAlg: rsa, HashAlg: sha-256", &sizes("rsa", 2048, 4096), &sizes("rsa", 2047, 4096));
+        let found = breaches(Fips140_3, &rsa);
+        assert_eq!(found.iter().map(|found| found.1).collect::<Vec<_>>(), [format!("{side}Issuer")], "{found:?}");
+    }
+
+    #[test]
+    fn a_call_in_breach_of_its_standard_is_refused() {
+        let unwrap = adherence(Standard::BsiTr02102, "Unwrap: {UnwrapAlg: rsa-oaep-256}");
+        assert_eq!(unwrap.breaches, []);
+        for (operation, key, is_allowed) in [
+            ("Unwrap", Some(Algorithm::RsaUnwrap(2048)), false),
+            ("Unwrap", Some(Algorithm::RsaUnwrap(2999)), false),
+            ("Unwrap", Some(Algorithm::RsaUnwrap(3000)), true),
+            ("Unwrap", Some(Algorithm::RsaUnwrap(4096)), true),
+            ("Unwrap", None, true),
+            ("PublicKey", Some(Algorithm::RsaUnwrap(2048)), true),
+        ] {
+            let checked = unwrap.check(operation, key);
+            assert_eq!(checked.is_ok(), is_allowed, "{operation} {key:?}");
+            if let (Err(refusal), Some(Algorithm::RsaUnwrap(bits))) = (checked, key) {
+                assert_eq!(refusal.code, Code::FailedPrecondition);
+                let wanted =
+                    format!("profile: not allowed by bsi-tr-02102: a key of {bits} bits, under 3000, for Unwrap: BSI ");
+                assert!(refusal.text.starts_with(&wanted), "{refusal}");
+            }
+        }
+        let sealing = adherence(Standard::Cnsa2, "EncryptData: {EncryptAlg: chacha20-poly1305}, Random: true");
+        for operation in SEALING {
+            let refusal = sealing.check(operation, None).unwrap_err();
+            assert_eq!(refusal.code, Code::FailedPrecondition);
+            assert!(
+                refusal.text.starts_with("profile: not allowed by cnsa-2.0: chacha20-poly1305 for EncryptData: NSA, ")
+            );
+        }
+        assert!(sealing.check("Random", None).is_ok());
+    }
+
+    #[test]
+    fn the_names_of_the_standards_are_those_of_the_file() {
+        for (name, standard) in
+            [("cnsa-2.0", Standard::Cnsa2), ("fips-140-3", Standard::Fips140_3), ("bsi-tr-02102", Standard::BsiTr02102)]
+        {
+            assert_eq!(standard.name(), name);
+        }
     }
 
     #[test]

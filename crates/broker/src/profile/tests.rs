@@ -3,6 +3,10 @@
 use super::policy::*;
 use super::*;
 
+mod bounds;
+mod certificates;
+mod names;
+
 const PUBLISHED: &str = include_str!("../../../../deploy/config/broker/Profiles.yaml");
 
 /// A profile with this `API`, which begins on line 1.
