@@ -461,4 +461,51 @@ mod tests {
             assert!(trusted.trusts(&Peer::Ip("10.1.1.1:1".parse().unwrap())));
         }
     }
+
+    #[test]
+    fn a_route_may_only_set_or_only_remove_headers() {
+        let [x, y] = ["x-a", "x-b"].map(HeaderName::from_static);
+        let rules = |set: &[&HeaderName], remove: &[&HeaderName]| {
+            let set = set.iter().map(|name| ((*name).clone(), HeaderValue::from_static("new"))).collect();
+            let rules = HeaderRules { set, remove: remove.iter().map(|name| (*name).clone()).collect() };
+            let mut headers: HeaderMap = [(x.clone(), HeaderValue::from_static("old"))].into_iter().collect();
+            rules.apply(&mut headers);
+            [&x, &y].map(|name| headers.get(name).map(|value| value.to_str().unwrap().to_owned()))
+        };
+        assert_eq!(rules(&[&y], &[]), [Some("old".into()), Some("new".into())]);
+        assert_eq!(rules(&[], &[&x]), [None, None]);
+        assert_eq!(rules(&[&x], &[&x]), [Some("new".into()), None]);
+        assert_eq!(rules(&[], &[]), [Some("old".into()), None]);
+    }
+
+    #[test]
+    fn a_field_of_a_certificate_is_one_header_value_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = sealway_testkit::certificates::Certificates::make(folder.path(), "DNS:localhost", "app-7").unwrap();
+        let pem = std::fs::read_to_string(&made.client.0).unwrap();
+        let text: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+        let mut shown = PeerCertificate::parse(vec![STANDARD.decode(&text).unwrap().into()]).unwrap();
+        let value =
+            |shown: &PeerCertificate, field| field_header(field, shown).map(|value| value.to_str().unwrap().to_owned());
+        // RFC 9440: byte sequences of structured fields; the chain is without the certificate itself.
+        assert_eq!(value(&shown, CertificateField::Certificate), Some(format!(":{text}:")));
+        assert_eq!(value(&shown, CertificateField::Chain), None);
+        for der in [[1, 2, 3], [4, 5, 6]] {
+            shown.chain.push(der.to_vec().into());
+        }
+        assert_eq!(value(&shown, CertificateField::Certificate), Some(format!(":{text}:")));
+        assert_eq!(value(&shown, CertificateField::Chain).as_deref(), Some(":AQID:, :BAUG:"));
+        // A name with a comma would look like two names; a subject is one text.
+        let names = || ["a.example", "b.example,admin.example", "c.example"].map(str::to_owned).to_vec();
+        (shown.dns, shown.uris) = (names(), names()[1..2].to_vec());
+        assert_eq!(value(&shown, CertificateField::Dns).as_deref(), Some("a.example,c.example"));
+        assert_eq!(value(&shown, CertificateField::Uri), None);
+        shown.subject = "CN=app-7,O=Shop".into();
+        assert_eq!(value(&shown, CertificateField::Subject).as_deref(), Some("CN=app-7,O=Shop"));
+        assert_eq!(value(&shown, CertificateField::CommonName).as_deref(), Some("app-7"));
+        for unusable in [None, Some(String::new()), Some("a\r\nx-admin: 1".to_owned())] {
+            shown.common_name = unusable;
+            assert_eq!(value(&shown, CertificateField::CommonName), None);
+        }
+    }
 }

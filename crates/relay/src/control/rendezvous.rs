@@ -320,16 +320,10 @@ fn check(name: &str) -> Result<(), NoGrant> {
 
 #[cfg(test)]
 mod tests {
-    use sealway_proto::crypto::default_provider;
-    use sealway_proto::crypto::signature::default_signatures;
-    use sealway_proto::relay::{IssuerKey, Minting};
+    use futures_util::FutureExt;
 
+    use super::super::tests::issuer;
     use super::*;
-
-    fn issuer() -> Issuer {
-        let key = IssuerKey::from_seed("k1", &[1; 32], default_signatures()).unwrap();
-        Issuer::new(key, Minting::native("ws://relay/ws", "a", ""), default_provider()).unwrap()
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_gets_the_other_end_of_the_newest_listener_once() {
@@ -480,5 +474,36 @@ mod tests {
         meeting.listen("d", client("10.0.0.1"), &issuer, 1_000_000).unwrap();
         let unbounded = Rendezvous::new(Some(0));
         assert_eq!(fill(&unbounded, "10.0.0.1", usize::MAX).0.len(), 10_000);
+    }
+
+    #[test]
+    fn a_grant_is_kept_until_its_channel_has_to_begin() {
+        let (issuer, meeting) = (issuer(), Rendezvous::new(Some(1)));
+        let kept = |meeting: &Rendezvous| meeting.names.lock().by_name["a"].waiting.len();
+        let over_s = meeting.listen("a", client("10.0.0.1"), &issuer, 100).unwrap().init_exp_s;
+        meeting.listen("a", client("10.0.0.1"), &issuer, over_s - 1).unwrap();
+        assert_eq!(kept(&meeting), 2);
+        meeting.listen("a", client("10.0.0.1"), &issuer, over_s).unwrap();
+        assert_eq!(kept(&meeting), 2, "the first is over, and the third is new");
+        assert!(meeting.take("a", over_s + 120).is_none(), "the last one is over");
+        meeting.listen("a", client("10.0.0.1"), &issuer, 500).unwrap();
+        assert!(meeting.take("a", 619).is_some_and(|grant| grant.init_exp_s == 620));
+        // A name whose grants are over makes room for another one.
+        meeting.listen("a", client("10.0.0.1"), &issuer, 1_000).unwrap();
+        meeting.listen("b", client("10.0.0.1"), &issuer, 1_119).unwrap_err();
+        meeting.listen("b", client("10.0.0.1"), &issuer, 1_120).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_call_wakes_another_client_if_another_listener_waits() {
+        let (issuer, meeting) = (issuer(), Rendezvous::new(None));
+        let mut listeners = [(); 2].map(|()| Box::pin(meeting.await_client("db", None, WAIT, 100)));
+        assert!(listeners.iter_mut().all(|listener| listener.now_or_never().is_none()));
+        let came = meeting.names.lock().by_name["db"].came.clone();
+        assert!(came.notified().now_or_never().is_some(), "listeners came");
+        assert!(meeting.call("db", &issuer, 100).unwrap().is_some());
+        assert!(came.notified().now_or_never().is_some(), "one of two listeners is left");
+        assert!(meeting.call("db", &issuer, 100).unwrap().is_some());
+        assert!(came.notified().now_or_never().is_none(), "no listener is left");
     }
 }

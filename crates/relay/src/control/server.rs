@@ -65,7 +65,7 @@ impl ControlServer {
             let control = control.clone();
             async move { Ok::<_, Infallible>(control.answer(request).await) }
         });
-        let limits = HttpLimits { idle_timeout: WAIT * 2, ..HttpLimits::default() };
+        let limits = limits();
         let connections = Arc::new(Connections::new("control"));
         let listening = Arc::new(Listening { name: "control".into(), limits, takes_connect: false, tls, connections });
         for socket in sockets {
@@ -84,3 +84,11 @@ impl ControlServer {
         self.shutdown.drain(DRAIN).await;
     }
 }
+
+/// Returns the limits of connections: one on which a listener waits is not idle.
+fn limits() -> HttpLimits {
+    HttpLimits { idle_timeout: WAIT * 2, ..HttpLimits::default() }
+}
+
+#[cfg(test)]
+mod tests;
