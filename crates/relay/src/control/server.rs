@@ -13,7 +13,6 @@ use sealway_runtime::listener::{self, Socket};
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 
-use super::rendezvous::WAIT;
 use super::{Control, Tokens};
 use crate::server::{StartError, tls_error};
 
@@ -65,7 +64,8 @@ impl ControlServer {
             let control = control.clone();
             async move { Ok::<_, Infallible>(control.answer(request).await) }
         });
-        let limits = limits();
+        // A listener that waits is not idle: the limit by default is longer than its wait, which a test holds.
+        let limits = HttpLimits::default();
         let connections = Arc::new(Connections::new("control"));
         let listening = Arc::new(Listening { name: "control".into(), limits, takes_connect: false, tls, connections });
         for socket in sockets {
@@ -83,11 +83,6 @@ impl ControlServer {
     pub async fn stop(self) {
         self.shutdown.drain(DRAIN).await;
     }
-}
-
-/// Returns the limits of connections: one on which a listener waits is not idle.
-fn limits() -> HttpLimits {
-    HttpLimits { idle_timeout: WAIT * 2, ..HttpLimits::default() }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
+use super::super::rendezvous::WAIT;
 use super::super::tests::issuer;
 use super::*;
 
@@ -135,5 +136,5 @@ async fn the_end_of_a_control_plane_closes_its_connections() {
 
 #[test]
 fn a_connection_on_which_a_listener_waits_is_not_idle() {
-    assert!(limits().idle_timeout > WAIT);
+    assert!(HttpLimits::default().idle_timeout > WAIT);
 }
