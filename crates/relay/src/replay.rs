@@ -157,6 +157,7 @@ mod tests {
         assert_eq!(replays.burn(key(1), 101, 90), TokenUse::Fresh, "a token that outlives the forgotten one");
         let replays = Replays::new(2);
         assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Fresh);
+        assert_eq!(replays.burn(key(1), 200, 130), TokenUse::Replayed, "the first one verifies still");
         assert_eq!(replays.burn(key(1), 100, 131), TokenUse::Replayed, "a token that expired after it was verified");
         assert_eq!(replays.burn(key(1), 200, 131), TokenUse::Fresh, "a later token of the same name");
         assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Replayed, "a token whose place another one took");

@@ -1,6 +1,9 @@
+use sealway_proto::mle::{Profile, Scalars};
+use sealway_proto::wire::ReplayPolicy;
 use serde::Deserialize;
 
 use super::*;
+use crate::mle::{Caller, Direction, KeyRing, PlainAnswers};
 use crate::upstream::{ServerAddress, Target, UpstreamSettings};
 
 fn route(matcher: Matcher, sealed: Sealing) -> Route {
@@ -159,12 +162,69 @@ async fn a_route_holds_a_request_in_memory_only_if_it_opens_it() {
 #[tokio::test]
 async fn a_route_of_ehbp_requires_the_seal_unless_it_passes_clear_requests() {
     let mut ehbp = route(Matcher::default(), Sealing::Ehbp);
-    let Action::Forward(forward) = &mut ehbp.action else { unreachable!("the route forwards") };
-    forward.policy.ehbp.unsealed = ClearRequests::Pass;
-    assert_eq!(ehbp.mode(), routes::SealMode::Optional);
+    for (unsealed, mode) in [
+        (ClearRequests::Refuse, routes::SealMode::Required),
+        (ClearRequests::Bodyless, routes::SealMode::Required),
+        (ClearRequests::Pass, routes::SealMode::Optional),
+    ] {
+        let Action::Forward(forward) = &mut ehbp.action else { unreachable!("the route forwards") };
+        forward.policy.ehbp.unsealed = unsealed;
+        assert_eq!(ehbp.mode(), mode, "{unsealed:?}");
+    }
     let closed = Route { action: Action::Standalone(Standalone::Unavailable), ..ehbp };
     assert_eq!(closed.mode(), routes::SealMode::Required);
     for sealed in [Sealing::Required, Sealing::Hpke, Sealing::SessionOrHpke] {
         assert_eq!(route(Matcher::default(), sealed).mode(), routes::SealMode::Required, "{sealed:?}");
     }
+}
+
+#[tokio::test]
+async fn a_route_of_a_card_scheme_requires_the_seal_if_a_clear_request_would_be_wrong() {
+    let mle = |direction, is_required| {
+        let policy = MlePolicy {
+            direction,
+            profile: Profile::visa(),
+            is_required,
+            caller: Caller::Anybody,
+            open: Vec::new(),
+            seal: Vec::new(),
+            request: Vec::new(),
+            answer: Vec::new(),
+            scalars: Scalars::Refuse,
+            plain_answers: PlainAnswers::None,
+            refuses_replays: false,
+            sign: None,
+            verify: Vec::new(),
+        };
+        Mle::new(policy, &KeyRing::default(), &[], &ReplayPolicy::default(), 1000).unwrap()
+    };
+    for (direction, is_required, mode) in [
+        (Direction::Inbound, true, routes::SealMode::Required),
+        (Direction::Inbound, false, routes::SealMode::Off),
+        (Direction::Outbound, false, routes::SealMode::Required),
+    ] {
+        let mut scheme = route(Matcher::default(), Sealing::Off);
+        let Action::Forward(forward) = &mut scheme.action else { unreachable!("the route forwards") };
+        forward.mle = Some(mle(direction, is_required));
+        assert_eq!(scheme.mode(), mode, "{direction:?} {is_required}");
+        assert_eq!(scheme.held_max(), SEALED_BODY_MAX_DEFAULT);
+    }
+}
+
+#[tokio::test]
+async fn a_route_names_its_upstream_and_that_of_its_oblivious_gateway() {
+    let forward = |name: &str| {
+        let target = Target::Servers(vec![ServerAddress::parse("http://127.0.0.1:1").unwrap()]);
+        let settings = UpstreamSettings { name: name.into(), ..UpstreamSettings::default() };
+        let upstream = Arc::new(Upstream::new(target, settings));
+        Forward { upstream, policy: ForwardPolicy::default(), kept: None, mle: None }
+    };
+    let plain = route(Matcher::default(), Sealing::Off);
+    let plain = Route { action: Action::Forward(Box::new(forward("shop"))), ..plain };
+    assert_eq!((plain.upstream(), plain.is_oblivious()), ("shop", false));
+    let policy = ohttp::RelayPolicy { gateway_path: Uri::from_static("/gateway"), message_max: 1000 };
+    let relay = Box::new(ohttp::Relay { policy, forward: forward("far") });
+    let relay = Route { action: Action::OhttpRelay(relay), ..plain };
+    assert_eq!((relay.upstream(), relay.is_oblivious(), relay.held_max()), ("far", true, 0));
+    assert_eq!(relay.mode(), routes::SealMode::Off);
 }

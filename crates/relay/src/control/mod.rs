@@ -247,24 +247,4 @@ fn json_answer(status: StatusCode, text: String) -> Response<Body> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_line_is_a_token_that_admits_its_holder() {
-        let tokens = Tokens::parse("# people\n0123456789abcdef\n\n  fedcba9876543210  \n").unwrap();
-        let shows = |value: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-            tokens.lets_in(&headers)
-        };
-        assert_eq!((shows("Bearer 0123456789abcdef"), shows("bearer fedcba9876543210")), (Some(0), Some(1)));
-        for wrong in ["Bearer 0123456789abcdeg", "Bearer ", "Bearer", "Basic 0123456789abcdef", "0123456789abcdef", ""]
-        {
-            assert_eq!(shows(wrong), None, "{wrong}");
-        }
-        assert_eq!(tokens.lets_in(&HeaderMap::new()), None);
-        assert_eq!(Tokens::parse("0123456789abcdef\nshort").unwrap_err(), 2);
-        assert!(!format!("{tokens:?}").contains("0123"));
-    }
-}
+mod tests;

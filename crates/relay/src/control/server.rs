@@ -13,7 +13,6 @@ use sealway_runtime::listener::{self, Socket};
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 
-use super::rendezvous::WAIT;
 use super::{Control, Tokens};
 use crate::server::{StartError, tls_error};
 
@@ -65,7 +64,8 @@ impl ControlServer {
             let control = control.clone();
             async move { Ok::<_, Infallible>(control.answer(request).await) }
         });
-        let limits = HttpLimits { idle_timeout: WAIT * 2, ..HttpLimits::default() };
+        // A listener that waits is not idle: the limit by default is longer than its wait, which a test holds.
+        let limits = HttpLimits::default();
         let connections = Arc::new(Connections::new("control"));
         let listening = Arc::new(Listening { name: "control".into(), limits, takes_connect: false, tls, connections });
         for socket in sockets {
@@ -84,3 +84,6 @@ impl ControlServer {
         self.shutdown.drain(DRAIN).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

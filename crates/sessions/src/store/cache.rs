@@ -189,3 +189,6 @@ impl std::fmt::Debug for SessionCache {
         f.debug_struct("SessionCache").field("len", &self.len()).field("limits", &self.limits).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,3 +213,6 @@ impl Store for Embedded {
         Status { kind: "embedded", up: self.writer.is_up(), pool, ..memory }
     }
 }
+
+#[cfg(test)]
+mod tests;

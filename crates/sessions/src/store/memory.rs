@@ -200,3 +200,6 @@ impl Store for Memory {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -180,4 +180,43 @@ mod tests {
         // Checked at the past edge of the window, taken after a slow body.
         assert_eq!(nonces.reserve(key(1), 400_000, 700_000, 1_300_001), Err(ReserveError::Replayed));
     }
+
+    #[test]
+    fn a_nonce_is_kept_through_the_second_of_its_expiry() {
+        let nonces = Nonces::new(1000, 800);
+        nonces.reserve(key(1), 5_000, 5_000, 605_001).unwrap();
+        for (now_ms, len) in [(604_999, 1), (605_001, 1), (605_999, 1), (606_000, 0)] {
+            nonces.sweep(now_ms);
+            assert_eq!(nonces.len(), len, "{now_ms}");
+        }
+    }
+
+    #[test]
+    fn from_a_number_on_all_expired_nonces_are_removed_at_most_once_a_second() {
+        let nonces = Nonces::new(1000, 3);
+        // Each in another shard; the shard of a new nonce is always swept.
+        let reserve = |n: u32, now_ms: u64, kept_ms: u64| {
+            nonces.reserve(key(n), now_ms, now_ms, now_ms + kept_ms).unwrap();
+            nonces.len()
+        };
+        assert_eq!([1, 2].map(|n| reserve(n, 10_000, 1_000)), [1, 2]);
+        assert_eq!(reserve(3, 1_000_500, 400), 3, "two are below the number");
+        assert_eq!(reserve(4, 1_000_500, 400), 2, "the first two were over");
+        assert_eq!(reserve(5, 1_000_500, 100_000), 3);
+        assert_eq!(reserve(6, 1_001_499, 100_000), 4, "less than a second after the last search");
+        assert_eq!(reserve(7, 1_001_500, 100_000), 3, "the two of 1,000,900 ms were over");
+    }
+
+    #[test]
+    fn nonces_of_one_second_stand_together_in_the_order_of_time() {
+        let mut shard = Shard::default();
+        for (n, expires_ms) in [(1, 5_000), (2, 3_999), (3, 5_999), (4, 4_000), (5, 3_000), (6, 6_000)] {
+            shard.insert(key(n), expires_ms);
+        }
+        let listed: Vec<(u64, Vec<ClaimKey>)> = shard.by_second.iter().cloned().collect();
+        let keys = |keys: &[u32]| keys.iter().map(|n| key(*n)).collect::<Vec<_>>();
+        assert_eq!(listed, [(3, keys(&[2, 5])), (4, keys(&[4])), (5, keys(&[1, 3])), (6, keys(&[6]))]);
+        assert_eq!(shard.sweep(5_000), 3);
+        assert!(shard.seen.len() == 3 && shard.seen.contains(&key(3)) && !shard.seen.contains(&key(4)));
+    }
 }

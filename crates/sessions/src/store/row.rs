@@ -1,7 +1,7 @@
 //! Rows with wrapped keys. All stores go through [`seal_all`] and [`open_all`]; [`sealway_proto::store::row`] defines
 //! the bytes, PostgreSQL has columns instead.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
 
 use sealway_proto::session::SessionRecord;
 pub(crate) use sealway_proto::store::row::RowFault;
@@ -33,26 +33,28 @@ pub(crate) fn parse(key: &[u8], row: &[u8]) -> Result<Row, RowError> {
     Ok(Row::parse(u64::from_be_bytes(*expires), id, row)?)
 }
 
+/// Guard of the warning about unauthenticated rows.
+static WARNED: Once = Once::new();
+
 /// Returns the AAD with which a row's key was wrapped; counts and rejects an unauthenticated row unless it is accepted.
 fn admit(row: &Row, keys: &dyn KeyWrap) -> Result<Vec<u8>, RowError> {
     let admitted = row.aad(keys.unauthenticated_until_ms());
     if let Err(RowFault::Unauthenticated(version)) = admitted {
         metrics::counter!("sealway_rows_refused_total", "reason" => "unauthenticated").increment(1);
-        warn_once(version);
+        warn_once(&WARNED, version);
     }
     Ok(admitted?)
 }
 
-fn warn_once(version: u8) {
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    if !WARNED.swap(true, Ordering::Relaxed) {
+fn warn_once(warned: &Once, version: u8) {
+    warned.call_once(|| {
         tracing::warn!(
             version,
             "the store holds sessions of an earlier release, whose rows authenticate nothing but their key; their clients \
              begin another session. sessions.accept_unauthenticated_rows_until has sessions of wires 1 and 2 read until a \
              time; see docs/guides/stores.md. Further ones are counted in sealway_rows_refused_total"
         );
-    }
+    });
 }
 
 /// Wraps the keys of sessions, each bound to all other fields of its row.

@@ -180,11 +180,7 @@ fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Rep
     while let Some(first) = changes.blocking_recv() {
         batch.push(first);
         std::thread::sleep(GATHER);
-        while batch.len() < BATCH_MAX
-            && let Ok(next) = changes.try_recv()
-        {
-            batch.push(next);
-        }
+        gather(&mut changes, &mut batch);
         if database.is_none() {
             database = open(path).inspect_err(|err| tracing::error!(%err, "reopening the embedded store failed")).ok();
         }
@@ -227,6 +223,15 @@ fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Rep
             "the embedded store did not close in order; requests stamped up to {LEAD_MS} ms ahead are \
                              refused after the next start"
         );
+    }
+}
+
+/// Takes the queued changes into a batch, up to [`BATCH_MAX`].
+fn gather(changes: &mut mpsc::Receiver<(Change, Reply)>, batch: &mut Vec<(Change, Reply)>) {
+    while batch.len() < BATCH_MAX
+        && let Ok(next) = changes.try_recv()
+    {
+        batch.push(next);
     }
 }
 
@@ -297,3 +302,6 @@ fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> 
     transaction.commit().map_err(|err| fail(&err))?;
     Ok(forgotten_ms)
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::chain::of_chain;
 use crate::place::Place;
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::{Embedded, MemoryLimits, ReserveError, Store, StoreError};
@@ -252,4 +253,40 @@ async fn a_lowered_bound_locks_nobody_out_and_readmits_nothing() {
     for n in 0..4 {
         assert_eq!(store.reserve(&ahead(n)).await.unwrap_err(), ReserveError::Replayed);
     }
+}
+
+#[tokio::test]
+async fn an_ended_chain_stays_ended() {
+    let place = Place::new();
+    let store = place.open(START_MS);
+    let (ended, kept) = (of_chain(None, 600_000), of_chain(None, 600_000));
+    store.put(ended.clone()).await.unwrap();
+    store.put(kept.clone()).await.unwrap();
+    store.end_chain(ended.id(), START_MS + 600_000).await.unwrap();
+    let place = place.crashed();
+    let store = place.open(START_MS + 1);
+    let later = of_chain(Some(*ended.id()), 600_000);
+    store.put(later.clone()).await.unwrap();
+    for (session, is_there) in [(&ended, false), (&later, false), (&kept, true)] {
+        assert_eq!(store.get(session.id()).await.unwrap().is_some(), is_there);
+    }
+}
+
+#[tokio::test]
+async fn the_log_tells_that_requests_from_before_a_restart_are_rejected_and_is_silent_of_a_new_store() {
+    let place = Place::new();
+    let opened = |now_ms| {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.reopen().unwrap()).finish();
+        let store = tracing::subscriber::with_default(subscriber, || place.open(now_ms));
+        (store, std::fs::read_to_string(log.path()).unwrap())
+    };
+    let (store, text) = opened(START_MS);
+    assert!(!text.contains("restored"), "{text}");
+    for _ in 0..3 {
+        store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
+    }
+    drop(store);
+    let (_store, text) = opened(START_MS + 1);
+    assert!(text.contains("sessions restored; requests stamped before this start are rejected sessions=3"), "{text}");
 }

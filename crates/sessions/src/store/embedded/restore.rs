@@ -11,6 +11,7 @@ use sealway_proto::session::{ClaimKey, Session};
 use sealway_proto::wire::SessionId;
 
 use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, WrappedKey, mark, open_marks};
+use crate::store::Store;
 use crate::store::memory::Memory;
 use crate::store::row::{Row, RowError, RowFault, open_all, parse as parse_row};
 use crate::store::writer::{ENDED, KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS};
@@ -37,19 +38,20 @@ pub(super) async fn restore(
     let mark = check_keks(database, keys).await?;
     let floor_ms = prepare(database, mark.as_ref(), now_ms)?;
     let mut restored = Restoration { floor_ms, others: HashSet::new() };
-    let (mut count, mut after) = (0_usize, now_ms.saturating_add(1).to_be_bytes().to_vec());
+    let mut after = now_ms.saturating_add(1).to_be_bytes().to_vec();
     let mut is_first = true;
     loop {
         let rows = page(database, &after, is_first)?;
         let Some((last, _)) = rows.last() else { break };
         after.clone_from(last);
         is_first = false;
-        count += restore_page(provider, keys, memory, &mut restored.others, &rows).await?;
+        restore_page(provider, keys, memory, &mut restored.others, &rows).await?;
     }
     restore_ended(database, memory, now_ms)?;
     restore_nonces(database, memory, now_ms)?;
     if floor_ms > 0 {
-        tracing::info!(sessions = count, "sessions restored; requests stamped before this start are rejected");
+        let sessions = memory.status().sessions;
+        tracing::info!(sessions, "sessions restored; requests stamped before this start are rejected");
     }
     Ok(restored)
 }
@@ -150,19 +152,18 @@ fn page(database: &Database, after: &[u8], is_first: bool) -> Result<Vec<Entry>,
     Ok(entries)
 }
 
-/// Unwraps a page of sessions into memory; returns the number of sessions there now.
+/// Unwraps a page of sessions into memory.
 async fn restore_page(
     provider: &'static dyn Provider,
     keys: &dyn KeyWrap,
     memory: &Memory,
     others: &mut HashSet<SessionId>,
     entries: &[Entry],
-) -> Result<usize, String> {
+) -> Result<(), String> {
     let left_out = |err: &RowError| tracing::error!(%err, "a stored session is damaged and is skipped");
     let parse = |(key, row): &Entry| parse_row(key, row).inspect_err(left_out).ok();
     let rows: Vec<Row> = entries.iter().filter_map(parse).collect();
     let under: Vec<(SessionId, String)> = rows.iter().map(|row| (row.facts.id, row.wrapped.kek_id.clone())).collect();
-    let mut count = 0;
     for ((id, kek_id), record) in under.into_iter().zip(open_all(keys, rows).await) {
         let record = match record {
             Ok(record) => record,
@@ -186,9 +187,8 @@ async fn restore_page(
         }
         let session = Session::new(provider, record).map_err(|err| text(&err))?;
         memory.restore_session(Arc::new(session));
-        count += 1;
     }
-    Ok(count)
+    Ok(())
 }
 
 fn restore_ended(database: &Database, memory: &Memory, now_ms: u64) -> Result<(), String> {

@@ -207,3 +207,16 @@ fn a_row_under_another_key_says_which() {
     let missing = UnwrapError::UnknownKek(keys.active_id());
     assert_eq!(decode(&key, &row, &others).unwrap_err(), RowError::Key(missing));
 }
+
+#[test]
+fn rows_of_an_earlier_release_are_warned_of_once() {
+    let (log, warned) = (tempfile::NamedTempFile::new().unwrap(), Once::new());
+    let subscriber = tracing_subscriber::fmt().with_writer(log.reopen().unwrap()).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        for version in [2, 1] {
+            warn_once(&warned, version);
+        }
+    });
+    let text = std::fs::read_to_string(log.path()).unwrap();
+    assert_eq!(text.matches("sessions.accept_unauthenticated_rows_until").count(), 1, "{text}");
+}
