@@ -13,7 +13,7 @@ fn header<'a>(answer: &'a ErrorAnswer, name: &str) -> Option<&'a str> {
 
 #[test]
 fn errors_of_v1_are_those_of_the_table_in_the_spec() {
-    let invalid = |err: Error| Refusal::Wire(err);
+    let invalid = Refusal::Wire;
     let unanswered = "The service did not answer";
     let table = [
         (Refusal::ContentType, 415, "Unsupported Media Type", "Content-Type must be application/json"),
