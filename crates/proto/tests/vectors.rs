@@ -127,9 +127,10 @@ fn init(v: &vectors::Init) {
     let server_public = *ephemeral.public();
     let randoms = InitRandoms { session_id: v.session_id_random_hex.array(), ephemeral };
     let draw = move |_: Laps<'_>| Ok(randoms);
-    let (answer, session) = release(call)
-        .accept(provider(), &TtlPolicy::default(), v.authenticated, None, draw, v.now_ms, &mut |_| ())
-        .unwrap();
+    let call = release(call);
+    assert_eq!(call.client_id(), v.session.client_id.as_deref());
+    let (answer, session) =
+        call.accept(provider(), &TtlPolicy::default(), v.authenticated, None, draw, v.now_ms, &mut |_| ()).unwrap();
     assert_eq!(answer.encode(), v.answer);
     let record = session.record();
     assert_eq!(record.id.as_str(), v.session.id);

@@ -77,7 +77,6 @@ impl ErrorAnswer {
     }
 
     fn with(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.to_string()));
         self
     }

@@ -39,7 +39,7 @@ pub enum Step {
     EcdhKeygen,
     /// The shared secret was computed.
     EcdhCompute,
-    /// The additional authenticated data was assembled.
+    /// The session's key was derived.
     Hkdf,
     /// The additional authenticated data was put together.
     AadBuild,
@@ -66,3 +66,22 @@ impl Step {
 
 /// A callback for the end of each [`Step`].
 pub type Laps<'a> = &'a mut dyn FnMut(Step);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_have_the_names_that_server_timing_has_in_the_spec() {
+        let steps = [
+            (Step::ValidatePublicKey, "validate-pubkey"),
+            (Step::EcdhKeygen, "ecdh-keygen"),
+            (Step::EcdhCompute, "ecdh-compute"),
+            (Step::Hkdf, "hkdf"),
+            (Step::AadBuild, "aad-build"),
+            (Step::Decrypt, "aes-gcm-decrypt"),
+            (Step::Encrypt, "aes-gcm-encrypt"),
+        ];
+        assert_eq!(steps.map(|(step, _)| step.name()), steps.map(|(_, name)| name));
+    }
+}

@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 use providers::{provider, with_each};
 use sealway_proto::Error;
-use sealway_proto::exchange::{AnswerSeal, Exchange, Piece, PlainRequest, Refusal, Rejection, Stream};
+use sealway_proto::exchange::{
+    AnswerSeal, BodyBounds, ErrorAnswer, Exchange, Piece, PlainRequest, Refusal, Rejection, Stream, unadmitted,
+};
 use sealway_proto::hpke::{Aead, Kem, PrivateKey};
+use sealway_proto::limits::X_SEALED_LEN_MAX;
 use sealway_proto::one_shot::{ClientPsk, KeyConfig, OneShotCall, RecipientKey, seal};
 use sealway_proto::session::native::{FrameOpener, FrameSealer, InnerHeaders, Read, RequestLine};
 use sealway_proto::session::{Auth, Fresh, NonceGuard, SealRandoms};
@@ -246,6 +249,49 @@ fn a_problem_under_the_seal_is_the_servers_own() {
         other[key].1 = other[key].1.replace(".p-", ".r-");
         assert!(opened_answer(&call, answer.status, &other, &sealed.body).is_err());
     }
+}
+
+#[test]
+fn a_problem_without_a_body_is_a_stream_in_a_header_of_up_to_8_kib() {
+    let key = key(Kem::X25519, 1);
+    let (headers, body, call) = sealed(&key, None, &[b""]);
+    let (opened, ..) = open(&key, PSK, LINE, (&headers, &body), 64).unwrap();
+    let seal = opened.problem_seal().unwrap();
+    let sealed = |len: usize| {
+        let problem = ErrorAnswer { status: 400, headers: Vec::new(), body: "x".repeat(len) };
+        seal.seal(provider(), &problem, true, NOW_MS, &[3; 16]).map(|sealed| sealed.headers)
+    };
+    // 6144 bytes are 8192 characters: the commitment, the head of a frame, two bytes of inner headers, the problem, the tag.
+    let longest = 6144 - 16 - 4 - 2 - 16;
+    for len in [0, 1, longest] {
+        let headers: Headers = sealed(len).unwrap().into_iter().map(|(name, value)| (name.into(), value)).collect();
+        assert_eq!(opened_answer(&call, 400, &headers, &[]), Ok(vec![b'x'; len]));
+    }
+    assert_eq!(sealed(longest).unwrap().pop().map(|(_, value)| value.len()), Some(X_SEALED_LEN_MAX));
+    assert_eq!(sealed(longest + 1), Err(Error::InnerHeadersInvalid));
+}
+
+#[test]
+fn a_request_opens_with_the_key_that_it_names_alone_and_its_stamp_is_answered_under_the_seal() {
+    let (key, other) = (key(Kem::X25519, 1), key(Kem::X25519, 2));
+    let (headers, body, _) = sealed(&key, None, &[b"one"]);
+    let exchange = || Exchange::begin(&headers, LINE, NOW_MS, &ReplayPolicy::default(), |_| Ok(())).unwrap();
+    assert_eq!(exchange().key(other).map(|_| ()), Err(Error::KeyRetired));
+    let (opening, mut stream) = exchange().key(key.clone()).unwrap();
+    let bounds = BodyBounds { whole: 1, stream: 70_000 };
+    assert_eq!(opening.body_max(bounds), 70_000);
+    let mut input = body.as_slice();
+    let prefix = loop {
+        assert!(stream.read(&mut input).unwrap().is_none());
+        if let Some(prefix) = stream.take_prefix() {
+            break prefix;
+        }
+    };
+    let opening = opening.open(provider(), &prefix, None, &mut stream, NOW_MS).unwrap();
+    assert_eq!((opening.is_whole(), opening.body_max(bounds)), (false, 70_000));
+    let stale = Refusal::from(Error::TimestampOutsideWindow);
+    let rejection = unadmitted(provider(), opening.session(), &headers, LINE, NOW_MS, stale.clone());
+    assert_eq!(rejection, stale.into(), "the seal proves the time, not a member of the problem");
 }
 
 #[test]

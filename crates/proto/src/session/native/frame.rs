@@ -171,8 +171,8 @@ impl FrameOpener {
         };
         let (part, rest) = input.split_at_checked(missing).unwrap_or((input, &[]));
         if frame.capacity() - frame.len() < part.len() {
-            let ahead = if self.number == 0 { FIRST_AHEAD } else { FRAME_LEN_MAX + TAG_LEN };
-            frame.reserve_exact(missing.min(part.len() + ahead));
+            let room = if self.number == 0 { missing.min(part.len() + FIRST_AHEAD) } else { missing };
+            frame.reserve_exact(room);
         }
         frame.extend_from_slice(part);
         *input = rest;

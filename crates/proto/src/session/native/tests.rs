@@ -15,6 +15,7 @@ use crate::session::{Auth, Fresh, Session, SessionKey};
 use crate::wire::{ReplayPolicy, SessionId};
 
 mod algorithms;
+mod bounds;
 
 pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
 

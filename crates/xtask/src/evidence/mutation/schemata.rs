@@ -144,7 +144,6 @@ impl Schemata {
         let mut bodies = Bodies { around: range.clone(), first: None };
         let Ok(file) = syn::parse_file(&self.text) else { return &[] };
         bodies.visit_file(&file);
-        // One byte: the insertion's text is longer, and the original's is outside of the region.
         bodies.first.map_or(&[], |at| self.at(&(at..at + 1)))
     }
 }
