@@ -215,3 +215,18 @@ def test_the_answer_for_each_code_is_that_of_the_registry(place: str, form: Form
         assert headers[b"cache-control"] == b"no-store"
         assert headers[b"content-length"] == b"%d" % len(answer.body)
         assert (b"retry-after" in headers) is (answer.status == 503)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("X-Sealed", ["*"]), ("X-Sealed", ["YQ==", "YQ=="]), ("X-Sealed", ["A" * 8196]), ("Content-Type", ["a/b", "a/b"])],
+)
+def test_what_the_headers_say_is_checked_before_the_session_is_looked_up(name: str, values: list[str]) -> None:
+    headers = [("X-Seal", "3"), ("X-Kid", "session:none"), ("X-Idempotency-Key", "1750000000000.0123456789abcdef")]
+    with pytest.raises(ProtocolError) as unknown:
+        Exchange.begin("GET", "/", Headers(headers), 1_750_000_000_000, 300_000)
+    assert unknown.value.code == "session_unknown"
+    headers += [(name, value) for value in values]
+    with pytest.raises(ProtocolError) as invalid:
+        Exchange.begin("GET", "/", Headers(headers), 1_750_000_000_000, 300_000)
+    assert (invalid.value.code, invalid.value.field) == ("header_invalid", name)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sealway.errors import ProtocolError
-from sealway.session.native.call import parse_request
 from sealway.wire import encoding, identifier, inner, members
 from sealway.wire.header import Headers, compat_wire_of
 from sealway.wire.members import Members, Number, parse_json
@@ -386,17 +385,6 @@ def test_headers() -> None:
         assert rejected(lambda name=name: headers.single(name)) == ("header_missing", name)  # type: ignore[misc]
     for names, wire in ((["x-nonce"], 1), (["x-nonce", "x-idempotency-key"], 2), (["x-idempotency-key"], 2), ([], 2)):
         assert compat_wire_of(Headers((name, "a") for name in names)) == wire
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [("X-Sealed", ["*"]), ("X-Sealed", ["YQ==", "YQ=="]), ("X-Sealed", ["A" * 8196]), ("Content-Type", ["a/b", "a/b"])],
-)
-def test_what_the_headers_say_is_checked_before_the_session_is_looked_up(name: str, values: list[str]) -> None:
-    headers = [("X-Seal", "3"), ("X-Kid", "session:none"), ("X-Idempotency-Key", "1750000000000.0123456789abcdef")]
-    assert rejected(lambda: parse_request("GET", "/", Headers(headers))) == ("session_unknown", None)
-    headers += [(name, value) for value in values]
-    assert rejected(lambda: parse_request("GET", "/", Headers(headers))) == ("header_invalid", name)
 
 
 class TestInnerHeaders:

@@ -124,7 +124,7 @@ describe("a request", () => {
       }
   });
 
-  it("outside the window is told the server's time, with a proof", async () => {
+  it("outside the window gets the server's time, with a proof", async () => {
     const { headers, pending } = await sealed({ stampMs: NOW - WINDOW - 1 });
     const error = await begin(headers)
       .session(provider, session)

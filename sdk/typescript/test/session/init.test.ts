@@ -69,7 +69,7 @@ describe("the request of an init", () => {
 });
 
 describe("the answer of an init", () => {
-  it("has the status 201, and is told with the status that it has", async () => {
+  it("has the status 201, and an error names another one", async () => {
     expect(parseInitAnswer(201, json(answer)).answer.sessionId).toBe(answer.session_id);
     for (const status of [200, 202, 401])
       expect(() => parseInitAnswer(status, json(answer))).toThrow(
