@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::chain::of_chain;
 use crate::place::Place;
 use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::{Embedded, MemoryLimits, ReserveError, Store, StoreError};
 use sealway_testkit::store_contract::claims::{START_MS, agree, init, open, provider};
+use sealway_testkit::store_contract::of_chain;
 
 /// A time a little longer than a crash's margin.
 const SOON_MS: u64 = 2000;
