@@ -21,15 +21,6 @@ pub(crate) fn script(data: &[u8]) -> Option<Script<'_>> {
     Some(Script { lines: std::str::from_utf8(head).ok()?.split('\n').collect(), body })
 }
 
-/// Parses JSON that our readers have accepted, by serde_json. `None` if a number is out of its range: ours reads no numbers.
-pub(crate) fn other_json(text: &[u8]) -> Option<serde_json::Value> {
-    match serde_json::from_slice(text) {
-        Ok(value) => Some(value),
-        Err(err) if err.to_string().contains("number out of range") => None,
-        Err(err) => panic!("what is accepted is JSON for another reader: {err}"),
-    }
-}
-
 /// Returns the first bytes of a text, padded with zeros.
 pub(crate) fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut out = [0; N];

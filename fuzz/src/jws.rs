@@ -108,7 +108,7 @@ pub fn jws(data: &[u8]) {
 }
 
 fn check_claims(payload: &[u8]) {
-    let Some(claims) = crate::input::other_json(payload) else { return };
+    let Some(claims) = crate::json::read(payload) else { return };
     assert_eq!(claims["iss"], "i");
     let is_audience = |value: &Value| value == "a" || value.as_array().is_some_and(|list| list.contains(&"a".into()));
     assert!(is_audience(&claims["aud"]));
@@ -120,7 +120,7 @@ fn check_claims(payload: &[u8]) {
 /// Signs a body: other members stay, whatever it had in the place of claims, and what is signed verifies.
 fn sign(body: &[u8]) {
     let Ok(token) = nested::sign(body, &parties(), &KEYS.0, NOW_S * 1000, [7; 16]) else { return };
-    let Some(mut before) = crate::input::other_json(body) else { return };
+    let Some(mut before) = crate::json::read(body) else { return };
     let Some(payload) = verified(token.as_bytes()) else {
         // A member that stands twice, and `nbf`, are the body's own.
         return;

@@ -22,6 +22,7 @@ pub mod hpack;
 pub mod http1;
 pub mod init;
 mod input;
+mod json;
 pub mod jws;
 pub mod kek;
 pub mod mle;

@@ -14,7 +14,7 @@ use sealway_proto::exchange::{
 };
 use sealway_proto::hpke::{Aead, Kem, PrivateKey};
 use sealway_proto::limits::X_SEALED_LEN_MAX;
-use sealway_proto::one_shot::{ClientPsk, KeyConfig, OneShotCall, RecipientKey, seal};
+use sealway_proto::one_shot::{ClientPsk, KeyConfig, OneShotCall, Prefix, RecipientKey, seal};
 use sealway_proto::session::native::{FrameOpener, FrameSealer, InnerHeaders, Read, RequestLine};
 use sealway_proto::session::{Auth, Fresh, NonceGuard, SealRandoms};
 use sealway_proto::wire::ReplayPolicy;
@@ -271,6 +271,16 @@ fn a_problem_without_a_body_is_a_stream_in_a_header_of_up_to_8_kib() {
     assert_eq!(sealed(longest + 1), Err(Error::InnerHeadersInvalid));
 }
 
+/// Reads the body of a request up to the end of its prefix.
+fn prefix_of(stream: &mut Stream, input: &mut &[u8]) -> Prefix {
+    loop {
+        assert!(stream.read(input).unwrap().is_none());
+        if let Some(prefix) = stream.take_prefix() {
+            return prefix;
+        }
+    }
+}
+
 #[test]
 fn a_request_opens_with_the_key_that_it_names_alone_and_its_stamp_is_answered_under_the_seal() {
     let (key, other) = (key(Kem::X25519, 1), key(Kem::X25519, 2));
@@ -281,12 +291,7 @@ fn a_request_opens_with_the_key_that_it_names_alone_and_its_stamp_is_answered_un
     let bounds = BodyBounds { whole: 1, stream: 70_000 };
     assert_eq!(opening.body_max(bounds), 70_000);
     let mut input = body.as_slice();
-    let prefix = loop {
-        assert!(stream.read(&mut input).unwrap().is_none());
-        if let Some(prefix) = stream.take_prefix() {
-            break prefix;
-        }
-    };
+    let prefix = prefix_of(&mut stream, &mut input);
     let opening = opening.open(provider(), &prefix, None, &mut stream, NOW_MS).unwrap();
     assert_eq!((opening.is_whole(), opening.body_max(bounds)), (false, 70_000));
     let stale = Refusal::from(Error::TimestampOutsideWindow);
@@ -391,12 +396,7 @@ fn fingerprint(key: &Arc<Key>, (headers, body, _): &(Headers, Vec<u8>, OneShotCa
     let exchange = Exchange::begin(headers, LINE, NOW_MS, &ReplayPolicy::default(), |_| Ok(())).unwrap();
     let (opening, mut stream) = exchange.key(key.clone()).unwrap();
     let mut input = body.as_slice();
-    let prefix = loop {
-        assert!(stream.read(&mut input).unwrap().is_none());
-        if let Some(prefix) = stream.take_prefix() {
-            break prefix;
-        }
-    };
+    let prefix = prefix_of(&mut stream, &mut input);
     let opening = opening.open(provider(), &prefix, None, &mut stream, NOW_MS).unwrap();
     while !input.is_empty() {
         assert!(stream.read(&mut input).unwrap().is_none());

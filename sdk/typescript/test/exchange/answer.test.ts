@@ -18,6 +18,7 @@ import { parseProblem, sendsAgain } from "../../src/session/native/problem.js";
 import { concat } from "../../src/wire/bytes.js";
 import { SealwayError } from "../../src/wire/error.js";
 import type { HeaderList } from "../../src/wire/headers.js";
+import { rejected } from "../rejected.js";
 
 const NOW = 1_750_000_000_000;
 const ID = `S-${"0".repeat(32)}`;
@@ -26,17 +27,6 @@ const line = { method: "POST", target: "/a?b" };
 const utf8 = (text: string) => new TextEncoder().encode(text);
 const sealOf = async () => ({ wire: 3 as const, id: ID, keys: await SessionKeys.of(provider, KEY) });
 const randoms = { nonce: new Uint8Array(16).fill(3), iv: new Uint8Array(12).fill(4) };
-
-/** Returns the code, and the field, of the error that `run` throws. */
-async function rejected(run: () => unknown): Promise<string> {
-  try {
-    await run();
-  } catch (error) {
-    const { code, field } = error as { code: string; field?: string };
-    return field === undefined ? code : `${code} ${field}`;
-  }
-  return "accepted";
-}
 
 /** Headers with one of them replaced, or removed. */
 const replaced = (headers: HeaderList, name: string, value?: string): HeaderList =>

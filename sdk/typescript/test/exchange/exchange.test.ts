@@ -10,6 +10,7 @@ import { sealAll } from "../../src/session/native/stream.js";
 import type { Bytes } from "../../src/wire/bytes.js";
 import type { Wire } from "../../src/wire/forms.js";
 import type { HeaderList } from "../../src/wire/headers.js";
+import { rejected } from "../rejected.js";
 
 const NOW = 1_750_000_000_000;
 const WINDOW = 300_000;
@@ -18,17 +19,6 @@ const KEY = new Uint8Array(32).fill(7);
 const session: SessionRecord = { id: ID, wire: 3, clientId: undefined, expiresMs: NOW + 1, key: KEY };
 const line = { method: "POST", target: "/a?b" };
 const utf8 = (text: string) => new TextEncoder().encode(text);
-
-/** Returns the code, and the field, of the error that `run` throws. */
-async function rejected(run: () => unknown): Promise<string> {
-  try {
-    await run();
-  } catch (error) {
-    const { code, field } = error as { code: string; field?: string };
-    return field === undefined ? code : `${code} ${field}`;
-  }
-  return "accepted";
-}
 
 const sealOf = async () => ({ wire: 3 as const, id: ID, keys: await SessionKeys.of(provider, KEY) });
 

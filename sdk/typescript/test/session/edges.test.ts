@@ -16,19 +16,9 @@ import {
   sealAll,
   streamLength,
 } from "../../src/session/native/stream.js";
+import { rejected } from "../rejected.js";
 
 const utf8 = (text: string) => new TextEncoder().encode(text);
-
-/** Returns the code, and the field, of the error that `run` throws. */
-async function rejected(run: () => unknown): Promise<string> {
-  try {
-    await run();
-  } catch (error) {
-    const { code, field } = error as { code: string; field?: string };
-    return field === undefined ? code : `${code} ${field}`;
-  }
-  return "accepted";
-}
 
 describe("a stream", () => {
   const context = utf8("context");

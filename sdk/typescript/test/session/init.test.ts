@@ -5,22 +5,12 @@ import { ClientInit } from "../../src/session/native/client-init.js";
 import { parseInitAnswer, parseInitRequest } from "../../src/session/native/message.js";
 import { admitInit, type Identity } from "../../src/session/native/server-init.js";
 import { drawShareKeys } from "../../src/session/native/suite.js";
+import { rejected } from "../rejected.js";
 
 const NOW = 1_750_000_000_000;
 const utf8 = (text: string) => new TextEncoder().encode(text);
 const json = (value: object) => utf8(JSON.stringify(value));
 const idOf = (digit: number) => `${digit}`.repeat(32);
-
-/** Returns the code, and the field, of the error that `run` throws. */
-async function rejected(run: () => unknown): Promise<string> {
-  try {
-    await run();
-  } catch (error) {
-    const { code, field } = error as { code: string; field?: string };
-    return field === undefined ? code : `${code} ${field}`;
-  }
-  return "accepted";
-}
 
 const request = { suite: "P256", suites: ["P256"], share: "AA==", client_id: "me" };
 const answer = {
