@@ -6,6 +6,7 @@ mod ground;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use sealway_testkit::raw_http::{Connection, Request, find};
 use sealway_testkit::upstream::{Upstream, answer};
 use sealway_testkit::wire_client::WireSession;
 use serde_json::json;
+use socket2::{Domain, Socket, Type};
 
 fn answering() -> Upstream {
     Upstream::answering(|_, _| answer("200 OK", &[], b"served")).unwrap()
@@ -257,6 +259,46 @@ fn bodies_that_dribble_leave_connections_to_the_service_for_others() {
             Request::post("/x", vec![b'x'; 300_000]).send(ground.address).is_ok_and(|answer| answer.status == 200)
         });
     }
+}
+
+#[test]
+fn a_client_that_waits_in_line_many_times_leaves_places_for_others() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let service = Upstream::serve(move |_, connection| {
+        released.lock().unwrap().recv_timeout(PATIENCE)?;
+        connection.write(&answer("200 OK", &[], b"served"))?;
+        Ok(Vec::new())
+    })
+    .unwrap();
+    let servers = [format!("http://{}", service.address)];
+    let ground = Ground::start(json!({
+        "routes": [{"match": {}, "upstream": "service"}],
+        "upstreams": {"service": {"servers": servers, "connections_max": 1, "queue_max": 8, "timeouts": {"connect_ms": 20_000}}},
+    }));
+    let to = ground.address;
+    // One request is with the service, and four of the others wait: half of the queue.
+    let greedy: Vec<_> = (0..8).map(|_| thread::spawn(move || get_from("127.0.0.2", to))).collect();
+    until("three are turned away", || greedy.iter().filter(|request| request.is_finished()).count() == 3);
+    let others = ["127.0.0.3", "127.0.0.4"].map(|client| thread::spawn(move || get_from(client, to)));
+    (0..7).for_each(|_| release.send(()).unwrap());
+    let statuses = |requests: Vec<thread::JoinHandle<u16>>| {
+        let mut statuses: Vec<u16> = requests.into_iter().map(|request| request.join().unwrap()).collect();
+        statuses.sort_unstable();
+        statuses
+    };
+    assert_eq!(statuses(others.into()), [200, 200]);
+    assert_eq!(statuses(greedy), [200, 200, 200, 200, 200, 503, 503, 503]);
+}
+
+/// Gets a path from a client's address, and returns the status.
+fn get_from(client: &str, to: SocketAddr) -> u16 {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::new(client.parse().unwrap(), 0).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    let mut connection = Connection::over(socket.into()).unwrap();
+    connection.write(&Request::get("/x").bytes()).unwrap();
+    connection.read_answer("GET").unwrap().status
 }
 
 #[test]

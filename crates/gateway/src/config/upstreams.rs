@@ -32,7 +32,8 @@ pub struct RawUpstream {
     timeouts: Option<RawTimeouts>,
     /// HTTP/1.1 connections at once to each server.
     connections_max: Number<usize, { UpstreamLimits::DEFAULT.connections_max as u64 }, 1, CONNECTIONS_MAX>,
-    /// Requests that may wait for a connection, for each server. Over it: 503 with `Retry-After`.
+    /// Requests that may wait for a connection, for each server. Once half of the places are taken, an IPv4 address or an
+    /// IPv6 /64 has a quarter of them at most. Over it: 503 with `Retry-After`.
     queue_max: Number<usize, { UpstreamLimits::DEFAULT.queue_max as u64 }, 0, CONNECTIONS_MAX>,
     /// Idle connections kept to each server.
     idle_connections_max: Number<usize, { UpstreamLimits::DEFAULT.idle_connections_max as u64 }, 0, CONNECTIONS_MAX>,

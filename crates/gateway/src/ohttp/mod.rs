@@ -28,7 +28,7 @@ use sealway_proto::exchange::Refusal;
 use sealway_proto::ohttp::{Form, Header, KEYS_TYPE, OhttpError, Request as Encapsulated};
 use sealway_proto::routes::Pattern;
 use sealway_proto::session::Claim;
-use sealway_runtime::http::share::Share;
+use sealway_runtime::http::share::{Share, Taker};
 use sealway_runtime::http::{Body, BodyRefusal, Origin, RequestBody, discard, full, read_body};
 use sealway_sessions::Authority;
 
@@ -347,7 +347,11 @@ impl Exchange<'_> {
 
     /// Checks the head of a request that has opened, and claims the request: from then on it cannot come a second time.
     async fn admit(&self, head: Head, request: &Encapsulated, key: &Key) -> Result<Inner<'_>, Rejection> {
-        let inner = Inner::of(head, &self.gateway.targets)?;
+        let mut inner = Inner::of(head, &self.gateway.targets)?;
+        // A relay sends for all of its clients: shares of an address are those of the relay, here and in the store.
+        if let Some(network) = Taker::network(self.origin) {
+            inner.parts.extensions.insert(network);
+        }
         if self.gateway.policy.date == DateRule::Required && inner.date_ms.is_none() {
             return Err(Rejection::DATE);
         }
@@ -364,7 +368,6 @@ impl Exchange<'_> {
             }
         };
         let claim = claim.map_err(|_| if inner.date_ms.is_some() { Rejection::DATE } else { Rejection::KEY })?;
-        // A relay sends for all of its clients: the store's share of an address is that of the relay.
         let peer = self.origin.and_then(|origin| origin.client);
         match self.authority.reserve_from(peer, &claim).await {
             Ok(_) => {}

@@ -15,7 +15,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use metrics::counter;
 use parking_lot::Mutex;
 use sealway_proto::ohttp::Form;
-use sealway_runtime::http::share::Share;
+use sealway_runtime::http::share::{Share, Taker};
 use sealway_runtime::http::{Body, BodyError, Origin, RequestBody, discard, full, read_body};
 
 use super::form_of;
@@ -114,6 +114,9 @@ impl Relay {
         request.headers_mut().insert(CONTENT_TYPE, media_type);
         if is_incremental(&parts.headers) {
             request.headers_mut().insert(INCREMENTAL, YES);
+        }
+        if let Some(network) = Taker::network(parts.extensions.get::<Origin>()) {
+            request.extensions_mut().insert(network);
         }
         let answer = self.forward.upstream.call(request).await;
         answer.map_err(|err| Rejection::of_status(err.status()))

@@ -11,7 +11,8 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Body as HttpBody;
 use sealway_runtime::http::h1::{Framing, encode_request, response_has_no_body};
 use sealway_runtime::http::h2::RequestHead;
-use sealway_runtime::http::{Body, ExtendedConnect, Interim, full};
+use sealway_runtime::http::share::Taker;
+use sealway_runtime::http::{Body, ExtendedConnect, Interim, Origin, full};
 
 use super::balance::{Attempts, Balance, pick};
 use super::connect::ConnectError;
@@ -19,7 +20,7 @@ use super::h1::{Connection, Exchange, ExchangeError, response_of};
 use super::h2::{Stream, Times};
 use super::pool::Slot;
 use super::sending::Sending;
-use super::server::{InFlight, Link, Need, Server};
+use super::server::{InFlight, Link, Need, Server, Wanted};
 use super::switch::Switch;
 use super::tunnel::UpstreamIo;
 use super::unframed::EndsWithConnection;
@@ -62,6 +63,8 @@ pub(super) struct Outgoing {
     keeps_host: bool,
     /// The other protocol that it asks for.
     switch: Option<Switch>,
+    /// Network of its client, if it is known.
+    network: Option<Taker>,
 }
 
 impl Outgoing {
@@ -72,7 +75,9 @@ impl Outgoing {
         let is_extended = extensions.remove::<ExtendedConnect>().is_some();
         let body = (!body.is_end_stream()).then_some(body);
         let switch = Switch::of(&method, &headers, is_extended, body.is_some());
-        Outgoing { method, uri, headers, interim, body, is_spent: false, is_unsent: false, keeps_host, switch }
+        // A request that does not show its client to the service has the network beside it.
+        let network = extensions.get::<Taker>().copied().or_else(|| Taker::network(extensions.get::<Origin>()));
+        Outgoing { method, uri, headers, interim, body, is_spent: false, is_unsent: false, keeps_host, switch, network }
     }
 
     /// Returns the kind of connection that it needs.
@@ -116,7 +121,8 @@ impl Group {
             };
             let server = &self.servers[index];
             let in_flight = InFlight::at(server);
-            let link = match server.link(request.need(), is_fresh).await {
+            let wanted = Wanted { need: request.need(), is_fresh, network: request.network };
+            let link = match server.link(wanted).await {
                 Ok(link) => link,
                 Err(err) => {
                     tried.add(index);
@@ -145,7 +151,7 @@ impl Group {
         request: Request<Body>,
     ) -> Result<Response<Body>, UpstreamError> {
         let mut request = Outgoing::new(request);
-        let link = server.link(Need::Any, true).await?;
+        let link = server.link(Wanted { need: Need::Any, is_fresh: true, network: None }).await?;
         Ok(self.exchange(link, server, InFlight::at(server), &mut request).await.0?)
     }
 

@@ -56,7 +56,7 @@ pub struct UpstreamLimits {
     pub idle_ms: u64,
     /// Maximum number of concurrent connections.
     pub connections_max: usize,
-    /// Maximum number of requests that wait for a connection.
+    /// Maximum number of requests that wait for a connection. Once it is half full, a network of clients has a quarter of it at most.
     pub queue_max: usize,
     /// Maximum number of idle connections.
     pub idle_connections_max: usize,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sealway_runtime::http::share::{Share, SharedBudget, Taker};
 use tokio::sync::oneshot;
 
 use super::h1::Connection;
@@ -14,6 +15,7 @@ use super::h1::Connection;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolLimits {
     pub(super) connections_max: usize,
+    /// Maximum number of waiting requests. In its second half, a network of clients has at most a quarter of it.
     pub(super) queue_max: usize,
     pub(super) idle_max: usize,
     /// Maximum idle time of a connection.
@@ -37,6 +39,8 @@ struct State {
 pub(super) struct Pool {
     limits: PoolLimits,
     state: Mutex<State>,
+    /// Waiting requests by network.
+    networks: Arc<SharedBudget>,
     /// Reference to itself, for the slots that it hands out.
     me: Weak<Pool>,
 }
@@ -55,20 +59,21 @@ pub(super) struct Lease {
 #[derive(Debug)]
 pub(super) enum Acquisition {
     Now(Lease),
-    /// All are in use: the receiver gets the next one that is released.
-    Later(oneshot::Receiver<Lease>),
-    /// All are in use, and the queue is full.
+    /// All are in use: the receiver gets the next one that is released. The share is held while the request waits.
+    Later(oneshot::Receiver<Lease>, Share),
+    /// All are in use, and the queue is full, or the network's share of it.
     Full,
 }
 
 impl Pool {
     pub(super) fn new(limits: PoolLimits) -> Arc<Self> {
-        Arc::new_cyclic(|me| Pool { limits, state: Mutex::default(), me: me.clone() })
+        let networks = SharedBudget::new(u64::MAX);
+        Arc::new_cyclic(|me| Pool { limits, state: Mutex::default(), networks, me: me.clone() })
     }
 
     /// Takes a slot, and the idle connection that was used last unless a `fresh` one is wanted: then idle connections
-    /// stay, or one is closed if there would be more than `connections_max`.
-    pub(super) fn take(&self, fresh: bool) -> Acquisition {
+    /// stay, or one is closed if there would be more than `connections_max`. `network` is that of the request's client, if known.
+    pub(super) fn take(&self, fresh: bool, network: Option<Taker>) -> Acquisition {
         let mut closed = None;
         let mut state = self.state.lock();
         if state.in_use < self.limits.connections_max {
@@ -91,9 +96,20 @@ impl Pool {
         if state.waiting.len() >= self.limits.queue_max {
             return Acquisition::Full;
         }
+        let mut share =
+            self.networks.share([network.map(|network| (network, self.share_max(state.waiting.len()))), None]);
+        if !share.grow(1) {
+            return Acquisition::Full;
+        }
         let (sender, receiver) = oneshot::channel();
         state.waiting.push_back(sender);
-        Acquisition::Later(receiver)
+        Acquisition::Later(receiver, share)
+    }
+
+    /// Returns the number of requests of one network that may wait, when `waiting` do in all.
+    fn share_max(&self, waiting: usize) -> u64 {
+        let queue_max = self.limits.queue_max;
+        if waiting < queue_max.div_ceil(2) { u64::MAX } else { (queue_max / 4).max(1) as u64 }
     }
 
     /// Another idle connection, for a slot whose first had been closed by the server.
@@ -170,5 +186,57 @@ impl fmt::Debug for Pool {
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Slot")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn network(last: u8) -> Option<Taker> {
+        Some(Taker::Network(IpAddr::from(Ipv4Addr::new(192, 0, 2, last))))
+    }
+
+    /// Creates a pool whose only connection is in use.
+    fn busy(queue_max: usize) -> (Arc<Pool>, Acquisition) {
+        let pool = Pool::new(PoolLimits { connections_max: 1, queue_max, idle_max: 1, idle: Duration::from_secs(1) });
+        let lease = pool.take(false, network(1));
+        assert!(matches!(lease, Acquisition::Now(_)));
+        (pool, lease)
+    }
+
+    /// Lets `network` wait until it is refused, at most `queue_max` times.
+    fn fill(pool: &Pool, network: Option<Taker>) -> Vec<Acquisition> {
+        let one = |_| pool.take(false, network);
+        (0..pool.limits.queue_max).map(one).take_while(|taken| matches!(taken, Acquisition::Later(..))).collect()
+    }
+
+    #[test]
+    fn a_network_leaves_half_of_the_queue_to_others_and_they_have_a_quarter_each() {
+        let (pool, _lease) = busy(16);
+        let first = fill(&pool, network(1));
+        let others: Vec<_> = (2..5).map(|last| fill(&pool, network(last))).collect();
+        assert_eq!(first.len(), 8);
+        assert_eq!(others.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 0], "the queue has 16 places");
+    }
+
+    #[test]
+    fn requests_that_gave_up_are_no_part_of_their_networks_share() {
+        let (pool, _lease) = busy(16);
+        let first = fill(&pool, network(1));
+        let second = fill(&pool, network(2));
+        assert_eq!((first.len(), second.len()), (8, 4));
+        drop(second);
+        assert_eq!(fill(&pool, network(2)).len(), 4);
+    }
+
+    #[test]
+    fn a_short_queue_and_clients_of_no_known_network_fill_every_place() {
+        for (queue_max, client) in [(1, network(1)), (16, None)] {
+            let (pool, _lease) = busy(queue_max);
+            assert_eq!(fill(&pool, client).len(), queue_max);
+        }
     }
 }

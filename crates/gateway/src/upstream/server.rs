@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{Counter, Gauge, counter, gauge};
 use parking_lot::Mutex;
+use sealway_runtime::http::share::Taker;
 use sealway_runtime::tls::Client;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -80,6 +81,16 @@ pub(super) enum Need {
     Http1,
     /// One that takes extended CONNECT over HTTP/2, else one that speaks HTTP/1.1.
     Tunnel,
+}
+
+/// The connection that a request asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) need: Need,
+    /// True for a connection without an earlier request.
+    pub(super) is_fresh: bool,
+    /// Network of the request's client, which has a share of the queue; none for requests of the gateway itself.
+    pub(super) network: Option<Taker>,
 }
 
 /// A connection to a server, or a place on one.
@@ -204,28 +215,27 @@ impl Server {
         self.is_healthy.swap(is_healthy, Ordering::Relaxed) != is_healthy
     }
 
-    /// Returns a connection for one request: an idle one, a place on a shared one, or a new one. `is_fresh` requires a
-    /// connection without an earlier request.
-    pub(super) async fn link(&self, need: Need, is_fresh: bool) -> Result<Link, ConnectError> {
+    /// Returns a connection for one request: an idle one, a place on a shared one, or a new one.
+    pub(super) async fn link(&self, wanted: Wanted) -> Result<Link, ConnectError> {
         let may_be_h2 = match self.protocol {
             Protocol::Http1 => false,
             Protocol::Http2 => true,
             Protocol::Auto => self.address.is_tls() && self.spoken.load(Ordering::Relaxed) != H1,
         };
-        match need {
-            Need::Any if may_be_h2 => self.shared(&self.links, is_fresh).await,
+        match wanted.need {
+            Need::Any if may_be_h2 => self.shared(&self.links, wanted).await,
             Need::Tunnel if may_be_h2 && !self.takes_no_connect.load(Ordering::Relaxed) => {
-                self.shared(&self.tunnels, is_fresh).await
+                self.shared(&self.tunnels, wanted).await
             }
-            Need::Any | Need::Http1 | Need::Tunnel => self.own(is_fresh).await,
+            Need::Any | Need::Http1 | Need::Tunnel => self.own(wanted).await,
         }
     }
 
     /// Returns a connection for one request at a time.
-    async fn own(&self, is_fresh: bool) -> Result<Link, ConnectError> {
-        let Lease { slot, mut connection } = match self.pool.take(is_fresh) {
+    async fn own(&self, Wanted { is_fresh, network, .. }: Wanted) -> Result<Link, ConnectError> {
+        let Lease { slot, mut connection } = match self.pool.take(is_fresh, network) {
             Acquisition::Now(granted) => granted,
-            Acquisition::Later(granted) => {
+            Acquisition::Later(granted, _share) => {
                 let waited = tokio::time::timeout(self.connect_time(), granted).await;
                 waited.ok().and_then(Result::ok).ok_or(ConnectError::Overloaded)?
             }
@@ -246,23 +256,23 @@ impl Server {
     }
 
     /// Returns a place on a shared connection, if the server speaks HTTP/2, and for a tunnel accepts extended CONNECT.
-    async fn shared(&self, links: &Links, is_fresh: bool) -> Result<Link, ConnectError> {
+    async fn shared(&self, links: &Links, wanted: Wanted) -> Result<Link, ConnectError> {
         let setup = self.tls_setup(true);
         let material = setup.as_ref().map(|setup| setup.config.clone());
         match links.pick(material.as_ref(), self.limits.connections_max) {
-            Pick::Stream(stream) if !is_fresh => return Ok(Link::H2(stream)),
+            Pick::Stream(stream) if !wanted.is_fresh => return Ok(Link::H2(stream)),
             Pick::Full => return Err(ConnectError::Overloaded),
             _ => {}
         }
         // Boxed: most requests find a place.
-        Box::pin(self.make_shared(links, is_fresh, setup, material)).await
+        Box::pin(self.make_shared(links, wanted, setup, material)).await
     }
 
     /// Makes a shared connection, or awaits one that is being made, and returns a place on it.
     async fn make_shared(
         &self,
         links: &Links,
-        is_fresh: bool,
+        wanted: Wanted,
         setup: Option<TlsSetup>,
         material: Option<Arc<ClientConfig>>,
     ) -> Result<Link, ConnectError> {
@@ -271,13 +281,15 @@ impl Server {
         let Ok(making) = tokio::time::timeout(self.connect_time(), links.making.lock()).await else {
             return Err(ConnectError::TimedOut);
         };
-        if !is_fresh && let Pick::Stream(stream) = pick() {
+        if !wanted.is_fresh
+            && let Pick::Stream(stream) = pick()
+        {
             return Ok(Link::H2(stream));
         }
         let is_h1 = self.protocol == Protocol::Auto && self.spoken.load(Ordering::Relaxed) == H1;
         if is_h1 || (is_tunnel && self.takes_no_connect.load(Ordering::Relaxed)) {
             drop(making);
-            return self.own(is_fresh).await;
+            return self.own(wanted).await;
         }
         let (io, is_h2) = self.connect(setup).await?;
         if is_h2 || !self.address.is_tls() {
@@ -289,7 +301,7 @@ impl Server {
             self.takes_no_connect.store(true, Ordering::Relaxed);
             links.remove(&stream);
             drop(making);
-            return self.own(is_fresh).await;
+            return self.own(wanted).await;
         }
         drop(making);
         if self.protocol == Protocol::Http2 {
@@ -298,9 +310,9 @@ impl Server {
         self.spoken.store(H1, Ordering::Relaxed);
         // The first connection is usable even though it was not made for HTTP/1.1 only.
         let material = self.tls_setup(false).map(|setup| setup.config);
-        match self.pool.take(true) {
+        match self.pool.take(true, wanted.network) {
             Acquisition::Now(granted) => Ok(Link::H1(Connection::new(io, material), granted.slot)),
-            _ => self.own(is_fresh).await,
+            _ => self.own(wanted).await,
         }
     }
 
