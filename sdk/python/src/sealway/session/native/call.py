@@ -181,7 +181,7 @@ def seal_request(
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """A request whose headers are good: check 1 of `spec/session-3.md#sealed-requests`."""
+    """A request whose headers are good: check 3 of `spec/session-3.md#a-request-at-the-server`."""
 
     method: str
     target: str
