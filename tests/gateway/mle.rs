@@ -1,7 +1,6 @@
 //! Routes with MLE against wrong tokens, replays, callers without a certificate and keys that come and go. The official clients are in
 //! `mle_clients`.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,23 +12,14 @@ use sealway_proto::mle::{
 };
 use sealway_proto::session::Fresh;
 use sealway_runtime::clock::{Clock, SystemClock};
-use sealway_testkit::daemon::program;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
 
 pub(crate) const PLAIN: &[u8] = br#"{"pan":"4111111111111111","n":12345678901234567890,"amount":1.0}"#;
-
-/// Makes a key pair with a certificate: `NAME.key.pem` and `NAME.cert.pem`.
-pub(crate) fn make_keys(folder: &Path, name: &str) {
-    let mut openssl = Command::new(program("openssl").unwrap());
-    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj"]).arg(format!("/CN={name}"));
-    openssl.arg("-keyout").arg(folder.join(format!("{name}.key.pem")));
-    let made = openssl.arg("-out").arg(folder.join(format!("{name}.cert.pem"))).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-}
 
 pub(crate) struct Setup {
     pub(crate) server: Server,
@@ -77,7 +67,7 @@ sessions: {{ store: 'memory:' }}
 fn setup(open: &str) -> Setup {
     let folder = tempfile::tempdir().unwrap();
     for name in ["one", "two", "caller"] {
-        make_keys(folder.path(), name);
+        make_pair(folder.path(), name).unwrap();
     }
     let service = Upstream::answering(echo).unwrap();
     let server = Launch::new(BINARY, &config(&service, open)).folder(folder.path()).start().unwrap();
@@ -272,7 +262,7 @@ fn a_route_that_takes_both_tells_them_apart_by_their_form() {
 #[test]
 fn an_outbound_message_that_has_nothing_at_its_paths_does_not_leave_in_clear() {
     let folder = tempfile::tempdir().unwrap();
-    make_keys(folder.path(), "scheme");
+    make_pair(folder.path(), "scheme").unwrap();
     let scheme = Upstream::answering(echo).unwrap();
     let config = format!(
         "
@@ -375,7 +365,7 @@ sessions: {{ store: 'memory:' }}
 #[test]
 fn a_wrong_configuration_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    make_keys(folder.path(), "one");
+    make_pair(folder.path(), "one").unwrap();
     let key = "mle_keys: { one: { file: one.key.pem, kid: a }, twin: { file: one.key.pem, kid: a }, peer: { certificate: one.cert.pem, kid: b, enc: A192GCM } }";
     let inbound = "direction: inbound, profile: visa, open: [one], seal: [{ keys: [peer] }]";
     for (keys, mle, said) in [

@@ -11,10 +11,11 @@ use sealway_testkit::broker::Broker;
 use sealway_testkit::daemon::program;
 use sealway_testkit::process::{Launch, Server, memory_holds};
 use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::Upstream;
 
 use crate::BINARY;
-use crate::mle::{PLAIN, echo, make_keys};
+use crate::mle::{PLAIN, echo};
 use crate::mle_keys::{metric, opened, token};
 use crate::reload::reload;
 
@@ -69,7 +70,7 @@ fn client(broker: &Broker) -> Client {
 /// Starts a broker with the key `card`, whose private half is imported and then removed from the gateway's folder.
 fn start_broker(folder: &Path) -> (tempfile::TempDir, Broker, Vec<u8>) {
     for name in ["one", "two", "caller"] {
-        make_keys(folder, name);
+        make_pair(folder, name).unwrap();
     }
     let place = tempfile::tempdir().unwrap();
     let broker = Broker::start(BINARY, place.path()).unwrap();

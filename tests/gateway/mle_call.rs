@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::{Upstream, answer};
 
 use crate::BINARY;
-use crate::mle::make_keys;
 
 struct Setup {
     server: Server,
@@ -18,7 +18,7 @@ struct Setup {
 fn setup() -> Setup {
     let folder = tempfile::tempdir().unwrap();
     for name in ["service", "caller", "stranger"] {
-        make_keys(folder.path(), name);
+        make_pair(folder.path(), name).unwrap();
     }
     let service = Upstream::answering(|head, body| {
         let status = if head.line.contains("/missing") { "404 Not Found" } else { "200 OK" };

@@ -16,6 +16,7 @@ use sealway_testkit::daemon::{program, root};
 use sealway_testkit::fleet::is_full;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::rsa::{certify, make_pair};
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 use serde_json::{Value, json};
 
@@ -40,21 +41,17 @@ struct Keys {
 
 impl Keys {
     fn new(alg: &str) -> Keys {
-        let kind = match alg {
-            "ECDH-ES" => &["ec", "-pkeyopt", "ec_paramgen_curve:P-256"][..],
-            _ => &["rsa:2048"],
-        };
         let keys = Keys { folder: tempfile::tempdir().unwrap() };
         for (name, serial_number) in [("gateway", "1600000000000000000001"), ("peer", "1600000000000000000002")] {
-            let mut openssl = Command::new(program("openssl").unwrap());
-            openssl.args(["req", "-x509", "-newkey"]).args(kind).args(["-nodes", "-sha256", "-days", "30", "-subj"]);
-            openssl.arg(format!("/CN={name}_test/serialNumber={serial_number}"));
-            openssl.arg("-keyout").arg(keys.path(name, "key")).arg("-out").arg(keys.path(name, "pem"));
-            let made = openssl.output().unwrap();
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            let subject = format!("/CN={name}_test/serialNumber={serial_number}");
+            let [key, certificate] = ["key", "pem"].map(|extension| keys.path(name, extension));
+            match alg {
+                "ECDH-ES" => ec_pair(&key, &certificate, &subject),
+                _ => certify(&key, &certificate, &subject).unwrap(),
+            }
         }
         for name in ["gateway-sign", "peer-sign"] {
-            crate::mle::make_keys(keys.folder.path(), name);
+            make_pair(keys.folder.path(), name).unwrap();
         }
         keys
     }
@@ -62,6 +59,25 @@ impl Keys {
     fn path(&self, name: &str, extension: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.{extension}"))
     }
+}
+
+/// Makes a key on P-256 with a self-signed certificate.
+fn ec_pair(key: &Path, certificate: &Path, subject: &str) {
+    let mut openssl = Command::new(program("openssl").unwrap());
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-sha256",
+        "-days",
+        "30",
+    ]);
+    let made = openssl.args(["-subj", subject]).arg("-keyout").arg(key).arg("-out").arg(certificate).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// Returns the kid of the gateway's key and that of the other side's, for profiles whose libraries have them as a setting.

@@ -10,11 +10,11 @@ use sealway_proto::mle::{
 };
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 use serde_json::Value;
 
 use crate::BINARY;
-use crate::mle::make_keys;
 
 const CARD: &str = r#"{"pan":"4111"}"#;
 
@@ -47,7 +47,7 @@ fn echo(head: &RequestHead, body: &[u8]) -> Vec<u8> {
 
 fn setup() -> Setup {
     let folder = tempfile::tempdir().unwrap();
-    make_keys(folder.path(), "own");
+    make_pair(folder.path(), "own").unwrap();
     let service = Upstream::answering(echo).unwrap();
     let open = "direction: inbound, profile: mastercard-field-level, open: [own], plain_answers: all, request: [{ from: $.secret, to: $.card }, { from: $.hidden, to: $.who }]";
     let all = "caller: anybody, unauthenticated: accept";
@@ -168,7 +168,7 @@ fn a_field_in_clear_beside_an_encrypted_one_does_not_pass() {
 #[test]
 fn a_wrong_configuration_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    make_keys(folder.path(), "own");
+    make_pair(folder.path(), "own").unwrap();
     let base = "direction: inbound, profile: mastercard-field-level, open: [own], plain_answers: all";
     let paths = "request: [{ from: $.a, to: $.b }]";
     let fle = "fle: { encoding: hex }";

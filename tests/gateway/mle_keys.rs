@@ -15,10 +15,11 @@ use sealway_testkit::daemon::program;
 use sealway_testkit::fleet::is_full;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::rsa::{make_pair, private_key};
 use sealway_testkit::upstream::Upstream;
 
 use crate::BINARY;
-use crate::mle::{PLAIN, echo, make_keys, now_ms};
+use crate::mle::{PLAIN, echo, now_ms};
 use crate::reload::reload;
 
 const RELOADED: &str = "configuration reloaded";
@@ -96,7 +97,7 @@ fn no_request_fails_while_keys_are_added_moved_and_removed() {
     let (requests, rotations) = if is_full() { (100_000, 10) } else { (2_000, 3) };
     let folder = tempfile::tempdir().unwrap();
     let names: Vec<String> = (0..=rotations).map(|index| format!("key-{index}")).collect();
-    names.iter().map(String::as_str).chain(["caller"]).for_each(|name| make_keys(folder.path(), name));
+    names.iter().map(String::as_str).chain(["caller"]).for_each(|name| make_pair(folder.path(), name).unwrap());
     let service = Upstream::answering(echo).unwrap();
     let mut server = Launch::new(BINARY, &config(&service, &[entry("key-0")]))
         .folder(folder.path())
@@ -178,7 +179,8 @@ fn make_dated(folder: &Path, name: &str, days: i64) {
     };
     let (key, certificate, subject) = (format!("{name}.key.pem"), format!("{name}.cert.pem"), format!("/CN={name}"));
     let request = format!("{name}.csr");
-    run(&["req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", &subject, "-keyout", &key, "-out", &request]);
+    std::fs::write(folder.join(&key), private_key().unwrap()).unwrap();
+    run(&["req", "-new", "-subj", &subject, "-key", &key, "-out", &request]);
     run(&["x509", "-req", "-in", &request, "-signkey", &key, "-days", &days.to_string(), "-out", &certificate]);
 }
 
@@ -219,7 +221,7 @@ fn wrong_keys_are_named_at_a_start_and_at_a_reload() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path();
     for name in ["key-0", "other", "caller"] {
-        make_keys(place, name);
+        make_pair(place, name).unwrap();
     }
     make_dated(place, "ended", -1);
     std::fs::create_dir(place.join("folder.pem")).unwrap();

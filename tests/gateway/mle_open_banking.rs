@@ -8,11 +8,12 @@ use sealway_proto::mle::sign::{SigningKey, jws};
 use sealway_proto::mle::{Alg, Enc, JwsAlg, KidSource, Message, Profile, SealRandoms, SealingKey, Side, Wrapper, seal};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::Upstream;
 use serde_json::{Value, json};
 
 use crate::BINARY;
-use crate::mle::{echo, make_keys, now_ms};
+use crate::mle::{echo, now_ms};
 
 const PLAIN: &str = r#"{"pan":"4111111111111111"}"#;
 
@@ -28,7 +29,7 @@ struct Setup {
 fn setup() -> Setup {
     let folder = tempfile::tempdir().unwrap();
     for name in ["bank", "bank-sign", "tpp", "tpp-sign", "stranger"] {
-        make_keys(folder.path(), name);
+        make_pair(folder.path(), name).unwrap();
     }
     let service = Upstream::answering(echo).unwrap();
     let mle = |accept: &str, sign: &str, verify: &str| {

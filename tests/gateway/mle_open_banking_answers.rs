@@ -8,10 +8,11 @@ use sealway_proto::mle::sign::{Parties, SigningKey, nested};
 use sealway_proto::mle::{Alg, Enc, JwsAlg, KidSource, Message, Profile, SealRandoms, SealingKey, Side, Wrapper, seal};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::{Upstream, answer};
 
 use crate::BINARY;
-use crate::mle::{make_keys, now_ms};
+use crate::mle::now_ms;
 
 const PLAIN: &str = r#"{"status":"accepted"}"#;
 const BARE: (&str, &str) = ("Content-Type", "application/jose+jwe");
@@ -29,7 +30,7 @@ struct Setup {
 fn setup() -> Setup {
     let folder = tempfile::tempdir().unwrap();
     for name in ["bank", "bank-sign", "tpp", "tpp-sign"] {
-        make_keys(folder.path(), name);
+        make_pair(folder.path(), name).unwrap();
     }
     let next = Arc::new(Mutex::new(Vec::new()));
     let shown = next.clone();

@@ -6,10 +6,11 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use sealway_proto::mle::{Alg, KidSource, Message, Opening, OpeningKey, OpeningKeys, Profile};
 use sealway_testkit::process::{ADMIN_TOKEN, Launch};
 use sealway_testkit::raw_http::Request;
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::{Upstream, answer};
 
 use crate::BINARY;
-use crate::mle::{Setup, config, make_keys, now_ms};
+use crate::mle::{Setup, config, now_ms};
 
 const ANSWER: &str = "PLAINTEXT-OF-THE-ANSWER";
 
@@ -39,7 +40,7 @@ fn content_key(setup: &Setup, name: &str, token: &str) -> Vec<u8> {
 fn after_good_and_wrong_tokens_nothing_secret_is_in_log_metrics_admin_or_answers() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["one", "two", "caller"] {
-        make_keys(folder.path(), name);
+        make_pair(folder.path(), name).unwrap();
     }
     let service = Upstream::answering(|_, _| answer("200 OK", &[], ANSWER.as_bytes())).unwrap();
     let launch = Launch::new(BINARY, &config(&service, "[one, two]")).folder(folder.path());

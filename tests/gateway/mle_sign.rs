@@ -10,11 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use sealway_testkit::daemon::{program, root};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::{Upstream, answer};
 use serde_json::{Value, json};
 
 use crate::BINARY;
-use crate::mle::make_keys;
 
 const CONSUMER_KEY: &str = "acme-Payments_0001.~!0123456789abcdef0123456789abcdef";
 const SHARED_SECRET: &str = "m@1{a+shared}secret$of:Visa";
@@ -75,7 +75,7 @@ sessions: {{ store: 'memory:' }}
 fn setup() -> Setup {
     let folder = tempfile::tempdir().unwrap();
     for name in ["scheme", "own", "second", "signer"] {
-        make_keys(folder.path(), name);
+        make_pair(folder.path(), name).unwrap();
     }
     std::fs::write(folder.path().join("consumer.key"), format!("{CONSUMER_KEY}\n")).unwrap();
     std::fs::write(folder.path().join("shared.secret"), SHARED_SECRET).unwrap();
@@ -209,7 +209,7 @@ fn secrets_are_read_again_at_a_reload() {
 fn a_wrong_configuration_is_named() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["own", "signer"] {
-        make_keys(folder.path(), name);
+        make_pair(folder.path(), name).unwrap();
     }
     std::fs::write(folder.path().join("consumer.key"), "abc!def").unwrap();
     std::fs::write(folder.path().join("bad.key"), "abc \"def\"").unwrap();

@@ -1,13 +1,12 @@
 //! `sealway load` with messages of card schemes against a real gateway, over HTTP/1.1 and HTTP/2.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use sealway_load::plan::{Assertion, MessageSettings, Plan, Protocol, Text};
 use sealway_load::record::{Class, Phase};
-use sealway_testkit::daemon::program;
 use sealway_testkit::process::{Launch, Server};
+use sealway_testkit::rsa::make_pair;
 use sealway_testkit::upstream::{Upstream, answer};
 
 use crate::BINARY;
@@ -19,20 +18,11 @@ struct Setup {
     folder: tempfile::TempDir,
 }
 
-/// Makes a key pair with a certificate: `NAME.key.pem` and `NAME.cert.pem`.
-fn make_keys(folder: &Path, name: &str) {
-    let mut openssl = Command::new(program("openssl").unwrap());
-    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj"]).arg(format!("/CN={name}"));
-    openssl.arg("-keyout").arg(folder.join(format!("{name}.key.pem")));
-    let made = openssl.arg("-out").arg(folder.join(format!("{name}.cert.pem"))).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-}
-
 fn setup() -> &'static Setup {
     static SETUP: OnceLock<Setup> = OnceLock::new();
     SETUP.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        ["service", "caller", "stranger"].iter().for_each(|name| make_keys(folder.path(), name));
+        ["service", "caller", "stranger"].iter().for_each(|name| make_pair(folder.path(), name).unwrap());
         let echo =
             Upstream::answering(|_, body| answer("200 OK", &[("Content-Type", "application/json")], body)).unwrap();
         let route = |path: &str, profile: &str| {

@@ -48,6 +48,8 @@ pub mod raw_ws;
 pub mod redis;
 #[cfg(feature = "servers")]
 pub mod relay;
+pub mod rsa;
+mod run;
 #[cfg(feature = "servers")]
 pub mod scripted;
 #[cfg(feature = "servers")]

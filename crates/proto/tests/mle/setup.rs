@@ -10,6 +10,7 @@ use sealway_proto::mle::{
     Profile, Refusal,
 };
 use sealway_proto::session::Fresh;
+use sealway_testkit::rsa;
 
 pub(crate) const NOW_MS: u64 = 1_790_000_000_123;
 pub(crate) const KID: &str = "2c2ac2da-386a-4743-b48f-6a98e549636d";
@@ -53,7 +54,7 @@ pub(crate) struct Pair {
 }
 
 fn pair(subject: &str) -> Pair {
-    let private = rsa_pem(2048);
+    let private = rsa::private_key().unwrap();
     let certificate = certificate(&private, subject);
     let spki = openssl(&["pkey", "-pubout", "-outform", "DER"], &private);
     Pair { private, certificate, spki }

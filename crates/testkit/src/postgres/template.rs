@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use anyhow::{Context, bail};
 
 use super::{USER, give, owner, program};
-
-/// Environment variable with a folder that the processes of a test run share, and the run removes.
-const RUN_FOLDER: &str = "SEALWAY_TEST_RUN";
+use crate::run;
 
 /// A data folder that each server begins with.
 #[derive(Debug)]
@@ -38,31 +36,22 @@ impl Template {
     }
 }
 
-/// Returns the folder that new servers copy: `initdb` takes as long as a short test. A run of many processes names a folder for
-/// what they share in [`RUN_FOLDER`].
+/// Returns the folder that new servers copy: `initdb` takes as long as a short test.
 pub(super) fn template() -> anyhow::Result<Arc<Template>> {
     static TEMPLATE: Mutex<Weak<Template>> = Mutex::new(Weak::new());
     let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(made) = template.upgrade() {
         return Ok(made);
     }
-    let made = Arc::new(match std::env::var_os(RUN_FOLDER) {
-        Some(folder) => Template::OfRun(template_of_run(Path::new(&folder))?),
+    let of_run = run::made_once("postgres", |data| {
+        fs::rename(initialized()?.path().join("data"), data).context("cannot move the template")
+    });
+    let made = Arc::new(match of_run? {
+        Some(data) => Template::OfRun(data),
         None => Template::Own(initialized()?),
     });
     *template = Arc::downgrade(&made);
     Ok(made)
-}
-
-/// Returns the data folder of a run, which the first process makes.
-fn template_of_run(folder: &Path) -> anyhow::Result<PathBuf> {
-    let data = folder.join("postgres");
-    let lock = fs::File::create(folder.join("postgres.lock")).context(RUN_FOLDER)?;
-    lock.lock().context("the lock of the template")?;
-    if !data.exists() {
-        fs::rename(initialized()?.path().join("data"), &data).context("cannot move the template")?;
-    }
-    Ok(data)
 }
 
 /// Makes a data folder `data` in a folder of its own.
