@@ -136,32 +136,52 @@ fn of_npm(json: &str) -> Outcome {
     }
 }
 
-/// Runs govulncheck, which asks vuln.go.dev.
+/// Runs govulncheck, which asks vuln.go.dev: over the list of modules, and over all code only if one of them has a vulnerability,
+/// which takes minutes for all modules together.
 fn go(module: &Path) -> Outcome {
     let folder = shell::root().join(module.parent().unwrap_or(Path::new("")));
-    match ran(shell::command("go").current_dir(folder).args(["run", GOVULNCHECK, "-format", "json", "./..."])) {
-        Ok(output) if output.status.success() => of_go(&String::from_utf8_lossy(&output.stdout)),
-        Ok(output) => not(format!("govulncheck: {}", words(&output))),
-        Err(outcome) => outcome,
+    let scan = |folder: &Path, arguments: &[&str], is_finding: fn(&Value) -> bool| {
+        let mut command = shell::command("go");
+        match ran(command.current_dir(folder).args(["run", GOVULNCHECK, "-format", "json"]).args(arguments)) {
+            Ok(output) if output.status.success() => of_go(&String::from_utf8_lossy(&output.stdout), is_finding),
+            Ok(output) => not(format!("govulncheck: {}", words(&output))),
+            Err(outcome) => outcome,
+        }
+    };
+    // The list is that of any of its packages, but asks for one.
+    match scan(&package(&folder).unwrap_or_else(|| folder.clone()), &["-scan", "module"], |_| true) {
+        Outcome::Found(_) => scan(&folder, &["./..."], is_called),
+        outcome => outcome,
     }
 }
 
-/// Reads govulncheck's JSON. The exit code is 0 either way: a `finding` with a function is a vulnerability that is called.
-fn of_go(json: &str) -> Outcome {
-    let mut called = std::collections::BTreeSet::new();
+/// Returns the folder of a Go package of a module: the one nearest to its root.
+fn package(module: &Path) -> Option<PathBuf> {
+    let files = shell::output(shell::command("git").current_dir(module).args(["ls-files", "--", "*.go"])).ok()?;
+    let nearest = files.lines().min_by_key(|file| file.matches('/').count())?;
+    Some(module.join(nearest).parent()?.to_owned())
+}
+
+/// True if a finding of govulncheck is a vulnerability that is called: its trace begins with a function.
+fn is_called(finding: &Value) -> bool {
+    finding["trace"][0]["function"].is_string()
+}
+
+/// Reads govulncheck's JSON. The exit code is 0 either way.
+fn of_go(json: &str, is_finding: fn(&Value) -> bool) -> Outcome {
+    let mut found = std::collections::BTreeSet::new();
     let mut is_report = false;
     for message in serde_json::Deserializer::from_str(json).into_iter::<Value>() {
         let Ok(message) = message else { return not("govulncheck: its report does not parse") };
         is_report |= message.get("config").is_some();
-        let finding = &message["finding"];
-        if finding["trace"][0]["function"].is_string() {
-            called.insert(finding["osv"].as_str().unwrap_or("?").to_owned());
+        if let Some(finding) = message.get("finding").filter(|finding| is_finding(finding)) {
+            found.insert(finding["osv"].as_str().unwrap_or("?").to_owned());
         }
     }
-    match (is_report, called.is_empty()) {
+    match (is_report, found.is_empty()) {
         (false, _) => not("govulncheck: no report"),
         (true, true) => Outcome::Clean,
-        (true, false) => Outcome::Found(called.into_iter().collect::<Vec<_>>().join(", ")),
+        (true, false) => Outcome::Found(found.into_iter().collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -213,7 +233,7 @@ mod tests {
             assert!(is_not_checked(of_npm(text)), "{text}");
         }
         for text in ["", "{}", r#"{"progress": {}} {"finding": {}}"#, r#"{"config": {}} x"#] {
-            assert!(is_not_checked(of_go(text)), "{text}");
+            assert!(is_not_checked(of_go(text, is_called)), "{text}");
         }
         for text in [
             r#"{"dependencies": []}"#,
@@ -235,9 +255,10 @@ mod tests {
         );
         assert_eq!(of_npm(r#"{"metadata": {"vulnerabilities": {"total": 0}}}"#), Outcome::Clean);
         let imported = r#"{"config": {}} {"finding": {"osv": "GO-1", "trace": [{"module": "m"}]}}"#;
-        assert_eq!(of_go(imported), Outcome::Clean);
+        assert_eq!(of_go(imported, is_called), Outcome::Clean);
+        assert_eq!(of_go(imported, |_| true), Outcome::Found("GO-1".into()));
         let called = r#"{"config": {}} {"finding": {"osv": "GO-2", "trace": [{"function": "F"}]}}"#;
-        assert_eq!(of_go(called), Outcome::Found("GO-2".into()));
+        assert_eq!(of_go(called, is_called), Outcome::Found("GO-2".into()));
         let pip =
             |vulns: &str| of_pip(&format!(r#"{{"dependencies": [{{"name": "jinja2", "vulns": {vulns}}}]}}"#)).unwrap();
         assert_eq!(pip("[]"), Outcome::Clean);

@@ -18,8 +18,8 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 pub(crate) enum Form {
     /// As a release, with the coverage of all crates.
     Whole,
-    /// As for tests, with the coverage of this repository's crates: libraries are those that the tests have built. Minutes in place
-    /// of an hour, and slower targets.
+    /// With the checks of a debug build, optimised a little, and with the coverage of this repository's crates: libraries are those
+    /// that the tests have built. Minutes in place of an hour, and slower targets.
     Own,
 }
 
@@ -122,7 +122,7 @@ fn build_own(targets: &[String]) -> anyhow::Result<()> {
     // With the features of the whole workspace, so that its libraries are those of the tests.
     let mut cargo = shell::cargo(&["build", "--locked", "--workspace", "--features", "sealway-fuzz/libfuzzer"]);
     cargo.args(targets.iter().flat_map(|target| ["--bin", target]));
-    shell::run(cargo.env("RUSTC_WORKSPACE_WRAPPER", wrapper))
+    shell::run(cargo.env("RUSTC_WORKSPACE_WRAPPER", wrapper).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"))
 }
 
 fn build_whole(targets: &[String]) -> anyhow::Result<()> {

@@ -1,8 +1,8 @@
 //! Mutation tests: cargo-mutants lists the changes, all of a package are built at once, and each runs against the tests that
 //! reach it. Options by environment:
 //!
-//! * `SEALWAY_MUTANTS_AREAS`: names of areas to run, separated by commas; the others keep what their last run found. An empty text
-//!   runs none, and reports what earlier runs found.
+//! * `SEALWAY_MUTANTS_AREAS`: names of areas to run, separated by commas; the others keep what their last run found, in this target
+//!   folder or else in the committed record. An empty text runs none, and reports what earlier runs found.
 //! * `SEALWAY_MUTANTS_SAMPLE`: so many mutants of each area, others each day. A sample checks, and writes no record.
 //! * `SEALWAY_MUTANTS_JOBS`: number of tests at once.
 
@@ -273,7 +273,8 @@ fn check_sample(areas: &BTreeMap<String, AreaRun>, reasons: &BTreeMap<String, St
 /// Formats what all areas found, and checks it against the reasons and the record of the last run.
 fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
     let reasons = state::reasons()?;
-    let problems = problems(areas, &reasons, &committed());
+    let last = last();
+    let problems = problems(areas, &reasons, &last);
     if !problems.is_empty() {
         let list = build::folder().join("survivors.toml");
         std::fs::write(&list, unexplained(areas, &reasons)).with_context(|| list.display().to_string())?;
@@ -284,7 +285,14 @@ fn report(areas: &BTreeMap<String, AreaRun>) -> anyhow::Result<Record> {
     let [mut rows, mut survivors] = [Vec::new(), Vec::new()];
     for area in AREAS {
         let Some(run) = areas.get(area.name) else {
-            record.missing(&format!("mutants of {}", area.name), "the area did not run yet", "its tests");
+            let (figures, row) =
+                (last.figures.iter().filter(|[name, _]| name == area.name), last_rows(&last, "Areas", area.name));
+            if row.is_empty() {
+                record.missing(&format!("mutants of {}", area.name), "the area did not run yet", "its tests");
+            }
+            record.figures.extend(figures.cloned());
+            rows.extend(row);
+            survivors.extend(last_rows(&last, "Survivors", area.name));
             continue;
         };
         let share = percent(run.caught_permille());
@@ -377,34 +385,46 @@ fn percent(permille: usize) -> String {
     format!("{}.{} %", permille / 10, permille % 10)
 }
 
-/// Reads the share of each area in the committed record, in tenths of a per cent.
-fn committed() -> BTreeMap<String, usize> {
+/// Reads the committed record; an empty one before the first run.
+fn last() -> Record {
     let text = std::fs::read_to_string(shell::root().join(super::result_path("mutation"))).unwrap_or_default();
-    let figures = Record::parse(&text).map(|record| record.figures).unwrap_or_default();
-    let share = |[name, value]: [String; 2]| {
-        let (whole, tenth) = value.split_once(" %")?.0.split_once('.')?;
-        Some((name, whole.parse::<usize>().ok()? * 10 + tenth.parse::<usize>().ok()?))
-    };
-    figures.into_iter().filter_map(share).collect()
+    Record::parse(&text).unwrap_or_default()
 }
 
-/// Lists survivors without a reason, reasons without a survivor, and areas that catch less than before.
-fn problems(
-    areas: &BTreeMap<String, AreaRun>,
-    reasons: &BTreeMap<String, String>,
-    committed: &BTreeMap<String, usize>,
-) -> Vec<String> {
+/// Returns the rows of an area in a table of the committed record.
+fn last_rows(last: &Record, table: &str, area: &str) -> Vec<Vec<String>> {
+    let rows = last.tables.iter().filter(|found| found.title == table).flat_map(|found| &found.rows);
+    rows.filter(|row| row.first().is_some_and(|name| name == area)).cloned().collect()
+}
+
+/// Returns the share of each area in the committed record, in tenths of a per cent.
+fn shares(last: &Record) -> BTreeMap<&str, usize> {
+    fn share([name, value]: &[String; 2]) -> Option<(&str, usize)> {
+        let (whole, tenth) = value.split_once(" %")?.0.split_once('.')?;
+        Some((name, whole.parse::<usize>().ok()? * 10 + tenth.parse::<usize>().ok()?))
+    }
+    last.figures.iter().filter_map(share).collect()
+}
+
+/// Lists survivors without a reason, reasons without a survivor, and areas that catch less than in the `last` record.
+fn problems(areas: &BTreeMap<String, AreaRun>, reasons: &BTreeMap<String, String>, last: &Record) -> Vec<String> {
     let mut problems = Vec::new();
     let mut survivors = BTreeSet::new();
+    let shares = shares(last);
     for (name, run) in areas {
-        survivors.extend(run.mutants.iter().filter(|(_, outcome)| **outcome == Outcome::Missed).map(|(key, _)| key));
-        if let Some(&before) = committed.get(name).filter(|&&before| run.caught_permille() < before) {
+        survivors
+            .extend(run.mutants.iter().filter(|(_, outcome)| **outcome == Outcome::Missed).map(|(key, _)| key.clone()));
+        if let Some(&before) = shares.get(name.as_str()).filter(|&&before| run.caught_permille() < before) {
             problems.push(format!("{name}: {} are caught, {} before", percent(run.caught_permille()), percent(before)));
         }
     }
-    let unknown = survivors.iter().filter(|key| !reasons.contains_key(**key));
+    let unknown = survivors.iter().filter(|key| !reasons.contains_key(*key));
     problems.extend(unknown.map(|key| format!("no test catches it, and it has no reason: {key}")));
-    let stale = reasons.keys().filter(|key| !survivors.contains(key));
+    for area in AREAS.iter().filter(|area| !areas.contains_key(area.name)) {
+        let rows = last_rows(last, "Survivors", area.name);
+        survivors.extend(rows.iter().filter_map(|row| Some(row.get(1)?.trim_matches('`').to_owned())));
+    }
+    let stale = reasons.keys().filter(|key| !survivors.contains(*key));
     problems.extend(stale.map(|key| format!("{} names what is no survivor: {key}", state::SURVIVORS)));
     problems
 }
@@ -429,14 +449,30 @@ mod tests {
         let run = AreaRun { mutants: mutants.into(), ..AreaRun::default() };
         let areas = BTreeMap::from([("routes".to_owned(), run)]);
         let reason = |key: &str| BTreeMap::from([(key.to_owned(), "equivalent".to_owned())]);
-        let before = |share| BTreeMap::from([("routes".to_owned(), share)]);
-        assert_eq!(problems(&areas, &reason("a"), &before(500)), [""; 0]);
-        assert_eq!(problems(&areas, &reason("a"), &before(501)), ["routes: 50.0 % are caught, 50.1 % before"]);
-        let both = problems(&areas, &reason("b"), &before(0));
+        let before = |share: &str| {
+            let mut last = Record::default();
+            last.figure("routes", format!("{share} % of 2 viable mutants caught"));
+            last
+        };
+        assert_eq!(problems(&areas, &reason("a"), &before("50.0")), [""; 0]);
+        assert_eq!(problems(&areas, &reason("a"), &before("50.1")), ["routes: 50.0 % are caught, 50.1 % before"]);
+        let both = problems(&areas, &reason("b"), &before("0.0"));
         assert!(
             both.len() == 2 && both[0].ends_with("no reason: a") && both[1].ends_with("no survivor: b"),
             "{both:?}"
         );
+    }
+
+    #[test]
+    fn the_survivors_of_an_area_that_did_not_run_are_those_of_the_last_record() {
+        let mut last = Record::default();
+        let row = |area: &str, key: &str| vec![area.to_owned(), format!("`{key}`"), "equivalent".to_owned()];
+        last.table("Survivors", &["area", "mutant", "reason"], vec![row("routes", "a"), row("gone", "b")]);
+        let reason = |key: &str| BTreeMap::from([(key.to_owned(), "equivalent".to_owned())]);
+        assert_eq!(problems(&BTreeMap::new(), &reason("a"), &last), [""; 0]);
+        assert_eq!(problems(&BTreeMap::new(), &reason("b"), &last).len(), 1);
+        let ran = BTreeMap::from([("routes".to_owned(), AreaRun::default())]);
+        assert_eq!(problems(&ran, &reason("a"), &last).len(), 1);
     }
 
     #[test]
