@@ -4,6 +4,7 @@
 
 mod cells;
 mod fields;
+mod keys;
 mod signatures;
 
 use std::io::{BufRead, BufReader, Read};
@@ -16,11 +17,11 @@ use sealway_testkit::daemon::{program, root};
 use sealway_testkit::fleet::is_full;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
-use sealway_testkit::rsa::{certify, make_pair};
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 use serde_json::{Value, json};
 
 use self::cells::{ALL_ENCS, Cell, Language};
+use self::keys::Keys;
 use crate::BINARY;
 
 const WAIT: Duration = Duration::from_secs(60);
@@ -33,52 +34,6 @@ fn rounds() -> usize {
 const TURNS: [&str; 7] = ["echo", "echo", "empty", "echo", "error", "echo", "get"];
 const ERROR: &str = r#"{"error":"DECLINED","reason":"nicht gedeckt 💳","code":51}"#;
 const FOUND: &str = r#"{"found":["é",1],"by":"get","card":{"pan":"5555555555554444"}}"#;
-
-/// Key pairs and certificates of the gateway and of the other side.
-struct Keys {
-    folder: tempfile::TempDir,
-}
-
-impl Keys {
-    fn new(alg: &str) -> Keys {
-        let keys = Keys { folder: tempfile::tempdir().unwrap() };
-        for (name, serial_number) in [("gateway", "1600000000000000000001"), ("peer", "1600000000000000000002")] {
-            let subject = format!("/CN={name}_test/serialNumber={serial_number}");
-            let [key, certificate] = ["key", "pem"].map(|extension| keys.path(name, extension));
-            match alg {
-                "ECDH-ES" => ec_pair(&key, &certificate, &subject),
-                _ => certify(&key, &certificate, &subject).unwrap(),
-            }
-        }
-        for name in ["gateway-sign", "peer-sign"] {
-            make_pair(keys.folder.path(), name).unwrap();
-        }
-        keys
-    }
-
-    fn path(&self, name: &str, extension: &str) -> PathBuf {
-        self.folder.path().join(format!("{name}.{extension}"))
-    }
-}
-
-/// Makes a key on P-256 with a self-signed certificate.
-fn ec_pair(key: &Path, certificate: &Path, subject: &str) {
-    let mut openssl = Command::new(program("openssl").unwrap());
-    openssl.args([
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-sha256",
-        "-days",
-        "30",
-    ]);
-    let made = openssl.args(["-subj", subject]).arg("-keyout").arg(key).arg("-out").arg(certificate).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-}
 
 /// Returns the kid of the gateway's key and that of the other side's, for profiles whose libraries have them as a setting.
 fn kids(profile: &str) -> Option<[&'static str; 2]> {

@@ -1,4 +1,4 @@
-//! What the processes of a test run share: with nextest each test is a process.
+//! Files that the processes of a test run share: with nextest each test is a process.
 
 use std::fs;
 use std::path::{Path, PathBuf};

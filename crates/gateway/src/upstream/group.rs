@@ -20,7 +20,7 @@ use super::h1::{Connection, Exchange, ExchangeError, response_of};
 use super::h2::{Stream, Times};
 use super::pool::Slot;
 use super::sending::Sending;
-use super::server::{InFlight, Link, Need, Server, Wanted};
+use super::server::{InFlight, Link, LinkRequest, Need, Server};
 use super::switch::Switch;
 use super::tunnel::UpstreamIo;
 use super::unframed::EndsWithConnection;
@@ -121,7 +121,7 @@ impl Group {
             };
             let server = &self.servers[index];
             let in_flight = InFlight::at(server);
-            let wanted = Wanted { need: request.need(), is_fresh, network: request.network };
+            let wanted = LinkRequest { need: request.need(), is_fresh, network: request.network };
             let link = match server.link(wanted).await {
                 Ok(link) => link,
                 Err(err) => {
@@ -151,7 +151,7 @@ impl Group {
         request: Request<Body>,
     ) -> Result<Response<Body>, UpstreamError> {
         let mut request = Outgoing::new(request);
-        let link = server.link(Wanted { need: Need::Any, is_fresh: true, network: None }).await?;
+        let link = server.link(LinkRequest { need: Need::Any, is_fresh: true, network: None }).await?;
         Ok(self.exchange(link, server, InFlight::at(server), &mut request).await.0?)
     }
 

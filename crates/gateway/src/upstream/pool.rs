@@ -39,7 +39,7 @@ struct State {
 pub(super) struct Pool {
     limits: PoolLimits,
     state: Mutex<State>,
-    /// Waiting requests by network.
+    /// Numbers of waiting requests, by the network of their clients.
     networks: Arc<SharedBudget>,
     /// Reference to itself, for the slots that it hands out.
     me: Weak<Pool>,

@@ -85,7 +85,7 @@ pub(super) enum Need {
 
 /// The connection that a request asks for.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct LinkRequest {
     pub(super) need: Need,
     /// True for a connection without an earlier request.
     pub(super) is_fresh: bool,
@@ -216,23 +216,23 @@ impl Server {
     }
 
     /// Returns a connection for one request: an idle one, a place on a shared one, or a new one.
-    pub(super) async fn link(&self, wanted: Wanted) -> Result<Link, ConnectError> {
+    pub(super) async fn link(&self, request: LinkRequest) -> Result<Link, ConnectError> {
         let may_be_h2 = match self.protocol {
             Protocol::Http1 => false,
             Protocol::Http2 => true,
             Protocol::Auto => self.address.is_tls() && self.spoken.load(Ordering::Relaxed) != H1,
         };
-        match wanted.need {
-            Need::Any if may_be_h2 => self.shared(&self.links, wanted).await,
+        match request.need {
+            Need::Any if may_be_h2 => self.shared(&self.links, request).await,
             Need::Tunnel if may_be_h2 && !self.takes_no_connect.load(Ordering::Relaxed) => {
-                self.shared(&self.tunnels, wanted).await
+                self.shared(&self.tunnels, request).await
             }
-            Need::Any | Need::Http1 | Need::Tunnel => self.own(wanted).await,
+            Need::Any | Need::Http1 | Need::Tunnel => self.own(request).await,
         }
     }
 
     /// Returns a connection for one request at a time.
-    async fn own(&self, Wanted { is_fresh, network, .. }: Wanted) -> Result<Link, ConnectError> {
+    async fn own(&self, LinkRequest { is_fresh, network, .. }: LinkRequest) -> Result<Link, ConnectError> {
         let Lease { slot, mut connection } = match self.pool.take(is_fresh, network) {
             Acquisition::Now(granted) => granted,
             Acquisition::Later(granted, _share) => {
@@ -256,23 +256,23 @@ impl Server {
     }
 
     /// Returns a place on a shared connection, if the server speaks HTTP/2, and for a tunnel accepts extended CONNECT.
-    async fn shared(&self, links: &Links, wanted: Wanted) -> Result<Link, ConnectError> {
+    async fn shared(&self, links: &Links, request: LinkRequest) -> Result<Link, ConnectError> {
         let setup = self.tls_setup(true);
         let material = setup.as_ref().map(|setup| setup.config.clone());
         match links.pick(material.as_ref(), self.limits.connections_max) {
-            Pick::Stream(stream) if !wanted.is_fresh => return Ok(Link::H2(stream)),
+            Pick::Stream(stream) if !request.is_fresh => return Ok(Link::H2(stream)),
             Pick::Full => return Err(ConnectError::Overloaded),
             _ => {}
         }
         // Boxed: most requests find a place.
-        Box::pin(self.make_shared(links, wanted, setup, material)).await
+        Box::pin(self.make_shared(links, request, setup, material)).await
     }
 
     /// Makes a shared connection, or awaits one that is being made, and returns a place on it.
     async fn make_shared(
         &self,
         links: &Links,
-        wanted: Wanted,
+        request: LinkRequest,
         setup: Option<TlsSetup>,
         material: Option<Arc<ClientConfig>>,
     ) -> Result<Link, ConnectError> {
@@ -281,7 +281,7 @@ impl Server {
         let Ok(making) = tokio::time::timeout(self.connect_time(), links.making.lock()).await else {
             return Err(ConnectError::TimedOut);
         };
-        if !wanted.is_fresh
+        if !request.is_fresh
             && let Pick::Stream(stream) = pick()
         {
             return Ok(Link::H2(stream));
@@ -289,7 +289,7 @@ impl Server {
         let is_h1 = self.protocol == Protocol::Auto && self.spoken.load(Ordering::Relaxed) == H1;
         if is_h1 || (is_tunnel && self.takes_no_connect.load(Ordering::Relaxed)) {
             drop(making);
-            return self.own(wanted).await;
+            return self.own(request).await;
         }
         let (io, is_h2) = self.connect(setup).await?;
         if is_h2 || !self.address.is_tls() {
@@ -301,7 +301,7 @@ impl Server {
             self.takes_no_connect.store(true, Ordering::Relaxed);
             links.remove(&stream);
             drop(making);
-            return self.own(wanted).await;
+            return self.own(request).await;
         }
         drop(making);
         if self.protocol == Protocol::Http2 {
@@ -310,9 +310,9 @@ impl Server {
         self.spoken.store(H1, Ordering::Relaxed);
         // The first connection is usable even though it was not made for HTTP/1.1 only.
         let material = self.tls_setup(false).map(|setup| setup.config);
-        match self.pool.take(true, wanted.network) {
+        match self.pool.take(true, request.network) {
             Acquisition::Now(granted) => Ok(Link::H1(Connection::new(io, material), granted.slot)),
-            _ => self.own(wanted).await,
+            _ => self.own(request).await,
         }
     }
 
