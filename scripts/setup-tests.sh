@@ -9,7 +9,7 @@ requirements=vectors/reference/requirements.txt
 tools=scripts/requirements-tools.txt
 scan=scripts/requirements-scan.txt
 stamp=$venv/.setup-tests.sha256
-# Programs that take minutes to compile, for the next clone.
+# Programs that take minutes to compile, and packages that take long to install, for the next clone.
 programs=${XDG_CACHE_HOME:-$HOME/.cache}/sealway/programs
 toxiproxy_version=v2.5.0
 h2spec_version=v2.2.1+incompatible
@@ -318,16 +318,34 @@ fetched tests/transit_clients/java/run build || fail "tests/transit_clients/java
 command -v npm >/dev/null || fail "npm is missing: install Node $node_min or newer (https://nodejs.org). The TypeScript SDK, the pages and tests in browsers are written for it."
 node=$(node --version)
 [[ $(printf '%s\n' "$node_min" "${node#v}" | sort -V | sed -n 1p) == "$node_min" ]] || fail "node $node is too old: install Node $node_min or newer (https://nodejs.org)."
+# Installs the packages that the lock file of a folder names, if it is another one than at the last time. npm takes half a minute of
+# processor time for them, so they are kept for the next clone.
+npm_packages() {
+    local folder=$1 want stamp kept installed
+    shift
+    stamp=$folder/node_modules/.setup-tests.sha256
+    want=$({ printf '%s\n' "$node" "$(uname -m)" "$*"; cat "$folder/package-lock.json"; } | sha256sum | cut -d' ' -f1)
+    [[ ! -f $stamp || $(<"$stamp") != "$want" ]] || return 0
+    kept=$programs/npm-${folder//\//-}-$want.tar
+    rm -rf "$folder/node_modules"
+    if [[ -f $kept ]] && tar -xf "$kept" -C "$folder"; then
+        return
+    fi
+    echo "setup-tests: installing the packages of $folder"
+    (cd "$folder" && fetched npm ci --no-audit --no-fund --loglevel=error "$@")
+    printf '%s\n' "$want" >"$stamp"
+    mkdir -p "$programs"
+    # Those of a workspace's members are beside their manifests.
+    mapfile -t installed < <(cd "$folder" && find . -maxdepth 3 -name node_modules -prune -type d)
+    rm -f "${kept%-*}"-*
+    tar -cf "$kept.$$" -C "$folder" "${installed[@]}"
+    mv "$kept.$$" "$kept"
+}
+
 # What drives the browser; the published client of the broker that ours takes the place of, whose manifest asks for Node 24 and
 # which runs on 20; and the schemes' libraries.
 for packages in tests/dashboard tests/broker_originals tests/mle_clients/node tests/ehbp_clients/node tests/transit_clients/node; do
-    packages_stamp=$packages/node_modules/.setup-tests.sha256
-    want=$({ printf '%s\n' "$node"; cat "$packages/package-lock.json"; } | sha256sum | cut -d' ' -f1)
-    if [[ ! -f $packages_stamp || $(<"$packages_stamp") != "$want" ]]; then
-        echo "setup-tests: installing the packages of $packages"
-        (cd "$packages" && fetched npm ci --silent --no-audit --no-fund --ignore-scripts)
-        printf '%s\n' "$want" >"$packages_stamp"
-    fi
+    npm_packages "$packages" --ignore-scripts
 done
 
 # --- the proof ---
@@ -375,10 +393,7 @@ go version -m "$venv/bin/toxiproxy-server" | grep "toxiproxy/v2[[:space:]]$toxip
 echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, $nghttp2, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
 echo "setup-tests: ready: $(python3 --version), $nextest, $deny, $mdbook"
 # apps/test installs in the same way, and finds that nothing is left to do.
-for folder in sdk/typescript apps; do
-    mark=$folder/node_modules/.installed-lock
-    cmp -s "$folder/package-lock.json" "$mark" && continue
-    echo "setup-tests: installing what $folder names"
-    (cd "$folder" && fetched npm ci --no-audit --no-fund --loglevel=error)
-    cp "$folder/package-lock.json" "$mark"
+for packages in sdk/typescript apps; do
+    npm_packages "$packages"
+    cp "$packages/package-lock.json" "$packages/node_modules/.installed-lock"
 done

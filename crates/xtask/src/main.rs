@@ -68,6 +68,8 @@ enum Job {
     Check,
     /// The examples in comments of the workspace
     DocTests,
+    /// The API documents of the default members; a warning is an error
+    Docs,
     /// Known vulnerabilities of what is locked; says aloud what it could not check
     Advisories(advisories::Arguments),
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
@@ -176,6 +178,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::LoadLong => load::run(),
         Job::ScanTls => scan::run(),
         Job::DocTests => test::doc_tests(),
+        Job::Docs => test::rustdoc(),
         Job::Advisories(arguments) => advisories::run(&arguments),
         Job::Check => check::run(),
         Job::Tidy { write } => tidy::run(write),
