@@ -140,7 +140,9 @@ export async function openCompatAnswer(
   if (idOf(kid) !== session.id) {
     throw new SealwayError("answer_mismatch", "the answer is of another session");
   }
-  let [stamp, nonce, plaintext] = ["", "", new Uint8Array()];
+  let stamp: string;
+  let nonce: string;
+  let plaintext: Bytes;
   if (session.wire === 1) {
     [nonce, stamp] = [required(headers, X_NONCE), required(headers, X_TIMESTAMP)];
     const detached = parseDetached(headers);

@@ -79,7 +79,8 @@ export async function parseCompatInit(
 ): Promise<CompatInitRequest> {
   const wire = family === "session" ? compatWireOf(headers) : family === "v1" ? 2 : 1;
   const members = membersOf(parseJson(body)) ?? {};
-  let [stamp, nonce] = ["", ""];
+  let stamp: string;
+  let nonce: string;
   let clientId: string | undefined;
   if (wire === 1) {
     [nonce, stamp] = [required(headers, X_NONCE), required(headers, X_TIMESTAMP)];
