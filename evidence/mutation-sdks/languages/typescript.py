@@ -54,7 +54,7 @@ def run(keep: bool, start: bool) -> harness.Result:
         report = json.loads((tree / "mutation.json").read_text())
         (harness.report("typescript", f"{time.time_ns()}.json")).write_text(json.dumps(report))
         for file, entry in report["files"].items():
-            known.setdefault(file, {}).update(_by_place(entry))
+            _add(known, file, entry)
 
     mutants, unviable = [], 0
     gaps = [file for file in files if file not in known]
@@ -75,24 +75,35 @@ def run(keep: bool, start: bool) -> harness.Result:
 
 
 def _kept(tree: pathlib.Path, files: list[str]) -> dict[str, dict[str, Entry]]:
-    """Returns the mutants of earlier reports, of files that have not changed since, the later report of a mutant in force."""
+    """Returns the mutants of earlier reports, of files that have not changed since, the later decision on a mutant in force."""
     known: dict[str, dict[str, Entry]] = {}
     for path in sorted(harness.report("typescript", "").glob("*.json"), key=lambda path: path.stat().st_mtime):
         for file, entry in json.loads(path.read_text())["files"].items():
             if file in files and entry["source"] == (tree / file).read_text():
-                known.setdefault(file, {}).update(_by_place(entry))
+                _add(known, file, entry)
     return known
 
 
-def _by_place(entry: Entry) -> dict[str, Entry]:
-    return {json.dumps([mutant["location"], mutant["mutatorName"], mutant.get("replacement")]): mutant for mutant in entry["mutants"]}
+def _add(known: dict[str, dict[str, Entry]], file: str, entry: Entry) -> None:
+    """Adds a report's mutants of a file. A mutant that was decided before stays so if its tests were now late."""
+    mutants = known.setdefault(file, {})
+    for mutant in entry["mutants"]:
+        place = json.dumps([mutant["location"], mutant["mutatorName"], mutant.get("replacement")])
+        if not (_is_late(mutant) and place in mutants):
+            mutants[place] = mutant
+
+
+def _is_late(mutant: Entry) -> bool:
+    """Returns true if a mutant's tests were not over in time without a loop that Stryker counted: the machine may have been busy."""
+    return mutant["status"] == "Timeout" and "limit" not in mutant.get("statusReason", "")
 
 
 def _survivors(file: str, mutants: dict[str, Entry]) -> list[str]:
-    """Returns the places of the mutants that survived: tests are added, so the others stay caught, and what looped loops again."""
+    """Returns the places of the mutants to run again: those that survived, and late ones. Tests are added, so the others stay caught,
+    and what looped loops again."""
     places = set()
     for mutant in mutants.values():
-        if CAUGHT.get(mutant["status"], True) is False:
+        if _is_late(mutant) or CAUGHT.get(mutant["status"], True) is False:
             start, end = mutant["location"]["start"], mutant["location"]["end"]
             places.add(f"{file}:{start['line']}:{start['column'] - 1}-{end['line']}:{end['column'] - 1}")
     return sorted(places)
