@@ -70,23 +70,24 @@ fn verified(token: &[u8]) -> Option<Vec<u8>> {
     Some(opened.release(fresh).expect("its own claim").to_vec())
 }
 
-/// Checks by another reader, which takes the last of a repeated member, that a header is one of the verifier's.
-fn check_header(token: &[u8]) -> Value {
+/// Checks by another reader, which takes the last of a repeated member, that a header is one of the verifier's; returns it if the other
+/// reader can hold its numbers.
+fn check_header(token: &[u8]) -> Option<Value> {
     let header = token.split(|byte| *byte == b'.').next().unwrap_or_default();
     let header = decode(header, Alphabet::Strict).expect("a header that is taken is base64url");
-    let header: Value = serde_json::from_slice(&header).expect("a header that is taken is JSON");
+    let header = crate::json::read(&header)?;
     assert_eq!(header["alg"], "PS256");
     assert!(header.get("kid").is_none_or(|kid| kid == "k"));
     for name in ["b64", "jku", "jwk", "x5u", "x5c", "x5t"] {
         assert!(header.get(name).is_none(), "{name} is taken");
     }
-    header
+    Some(header)
 }
 
 /// The fuzz target for signed tokens.
 pub fn jws(data: &[u8]) {
     if let Ok(payload) = jws::verify(data, &KEYS.1) {
-        assert!(check_header(data).get("crit").is_none(), "an extension is taken");
+        assert!(check_header(data).is_none_or(|header| header.get("crit").is_none()), "an extension is taken");
         assert_eq!(data.iter().filter(|byte| **byte == b'.').count(), 2);
         if let Some(claims) = verified(data) {
             assert_eq!(claims, payload, "the payload is not what was signed");
@@ -96,8 +97,9 @@ pub fn jws(data: &[u8]) {
         assert!(verified(data).is_none(), "claims without a signature are taken");
     }
     let signer = Signer { issuer: "i".into(), trust_anchor: "t".into() };
-    if jws::verify_detached(data, b"body", &KEYS.1, &signer, WINDOW_S * 1000, NOW_S * 1000).is_ok() {
-        let header = check_header(data);
+    if jws::verify_detached(data, b"body", &KEYS.1, &signer, WINDOW_S * 1000, NOW_S * 1000).is_ok()
+        && let Some(header) = check_header(data)
+    {
         assert_eq!(header["crit"].as_array().map(Vec::len), Some(3));
         assert_eq!(
             (&header["http://openbanking.org.uk/iss"], &header["http://openbanking.org.uk/tan"]),

@@ -15,9 +15,10 @@ use crate::shell;
 
 /// The table of the record that the next run adds to.
 const LEDGER: &str = "Targets";
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "target",
     "executions",
+    "the last one that added an input",
     "seconds",
     "executions in total",
     "seconds in total",
@@ -57,8 +58,8 @@ pub(super) fn run() -> anyhow::Result<Record> {
     };
     record.figure("build, and crates whose edges are counted", built);
     record.figure("executions in this run", thousands(sum(|run| run.executions)));
-    record.figure("executions in total", thousands(column_sum(&rows, 3)));
-    record.figure("time in total", format!("{} s", thousands(column_sum(&rows, 4))));
+    record.figure("executions in total", thousands(column_sum(&rows, 4)));
+    record.figure("time in total", format!("{} s", thousands(column_sum(&rows, 5))));
     record.figure("crashes found in this run", sum(|run| run.crashes));
     record.table(LEDGER, &COLUMNS, rows);
     differential(&mut record)?;
@@ -118,7 +119,7 @@ fn totals(tables: &[Table]) -> anyhow::Result<Vec<Totals>> {
         let found = table.columns.iter().position(|column| column == name);
         found.with_context(|| format!("{LEDGER} has no column {name}"))
     };
-    let (target, executions, seconds) = (column(COLUMNS[0])?, column(COLUMNS[3])?, column(COLUMNS[4])?);
+    let (target, executions, seconds) = (column(COLUMNS[0])?, column(COLUMNS[4])?, column(COLUMNS[5])?);
     let total = |row: &Vec<String>| {
         Ok(Totals { target: row[target].clone(), totals: (number(&row[executions])?, number(&row[seconds])?) })
     };
@@ -130,6 +131,8 @@ fn totals(tables: &[Table]) -> anyhow::Result<Vec<Totals>> {
 struct Run {
     target: String,
     executions: u64,
+    /// The last execution whose input reached something new.
+    last_new: u64,
     seconds: u64,
     covered: u64,
     instrumented: u64,
@@ -144,6 +147,7 @@ impl Run {
         vec![
             self.target.clone(),
             thousands(self.executions),
+            thousands(self.last_new),
             thousands(self.seconds),
             thousands(executions),
             thousands(seconds),
@@ -225,8 +229,13 @@ fn statistics(log: &str) -> anyhow::Result<Run> {
     });
     let (instrumented, _) = counters.context("libFuzzer found no instrumentation")?;
     let covered = log.lines().rev().find_map(|line| line.split_once(" cov: ")?.1.split(' ').next());
+    let last_new = log.lines().rev().find_map(|line| {
+        let (number, event) = line.strip_prefix('#')?.split_once('\t')?;
+        event.starts_with("NEW").then_some(number)
+    });
     Ok(Run {
         executions: executed.parse()?,
+        last_new: last_new.unwrap_or("0").parse()?,
         covered: covered.context("libFuzzer printed no coverage")?.parse()?,
         instrumented: instrumented.parse()?,
         ..Run::default()
@@ -293,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_statistics_of_the_fuzzer_are_read() {
-        let expected = Run { executions: 12345, covered: 626, instrumented: 5213, ..Run::default() };
+        let expected = Run { executions: 12345, last_new: 900, covered: 626, instrumented: 5213, ..Run::default() };
         assert_eq!(statistics(LOG).unwrap(), expected);
     }
 
