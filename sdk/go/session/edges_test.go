@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sealway.dev/go/crypto"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -33,6 +34,9 @@ func TestAKeySetHas64KiBAtMost(t *testing.T) {
 
 func TestAKeySetNamesItsRootByAnIDBesideASignature(t *testing.T) {
 	id := strings.Repeat("0", 32)
+	rooted := func(length int) string {
+		return `,"root_key_id":"` + id + `","root_signature":"` + wire.EncodeBase64(make([]byte, length)) + `"`
+	}
 	for members, code := range map[string]wire.Code{
 		"": "", `,"root_key_id":null,"root_signature":null`: "",
 		`,"root_key_id":"` + id + `","root_signature":"AA=="`:  "",
@@ -43,11 +47,24 @@ func TestAKeySetNamesItsRootByAnIDBesideASignature(t *testing.T) {
 		`,"root_key_id":1,"root_signature":"AA=="`:             wire.CodeFieldInvalid,
 		`,"root_key_id":"` + id + `","root_signature":"AB=="`:  wire.CodeFieldInvalid,
 		`,"root_key_id":"` + id + `","root_signature":1`:       wire.CodeFieldInvalid,
-		`,"root_key_id":1`:                                     wire.CodeFieldInvalid,
-		`,"root_signature":1`:                                  wire.CodeFieldInvalid,
+		rooted(8192): "", rooted(8193): wire.CodeFieldInvalid,
+		`,"root_key_id":1`:    wire.CodeFieldInvalid,
+		`,"root_signature":1`: wire.CodeFieldInvalid,
 	} {
 		if _, err := session.ParseKeySet(fmt.Appendf(nil, `{"issued_ms":1,"expires_ms":2,"keys":[]%s}`, members)); codeOf(err) != code {
 			t.Errorf("%s: %v", members, err)
+		}
+	}
+}
+
+func TestAKeySetHasAKeyOnce(t *testing.T) {
+	key := func(public byte) string {
+		id := crypto.KeyID([]byte{public})
+		return fmt.Sprintf(`{"key_id":"%s","alg":"x","public_key":"%s","not_before_ms":0,"not_after_ms":1}`, id, wire.EncodeBase64([]byte{public}))
+	}
+	for keys, code := range map[string]wire.Code{key(1) + "," + key(2): "", key(1) + "," + key(2) + "," + key(1): wire.CodeFieldInvalid} {
+		if _, err := session.ParseKeySet([]byte(`{"issued_ms":1,"expires_ms":2,"keys":[` + keys + `]}`)); codeOf(err) != code {
+			t.Errorf("%s: %v", keys, err)
 		}
 	}
 }

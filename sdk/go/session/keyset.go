@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -49,7 +50,7 @@ func parseSigned(data []byte) (s signed, keys []any, err error) {
 	if s.RootKeyID, ok = members.Text("root_key_id"); members.Has("root_key_id") && (!ok || !wire.ValidKeyID(s.RootKeyID)) {
 		return s, nil, fieldInvalid("root_key_id")
 	}
-	if s.signature, ok = members.Base64("root_signature"); members.Has("root_signature") && !ok {
+	if s.signature, ok = members.Base64("root_signature"); members.Has("root_signature") && (!ok || len(s.signature) > wire.SignatureLenMax) {
 		return s, nil, fieldInvalid("root_signature")
 	}
 	if (s.RootKeyID == "") != (s.signature == nil) {
@@ -80,8 +81,8 @@ type KeySet struct {
 	Keys []IdentityKey
 }
 
-// ParseKeySet reads a set; body_too_large, json_invalid or field_invalid for one that is malformed or has a key whose id is not its own.
-// spec/session-3.md#identity-keys
+// ParseKeySet reads a set; body_too_large, json_invalid or field_invalid for one that is malformed, or has a key twice or
+// under another's id. spec/session-3.md#identity-keys
 func ParseKeySet(data []byte) (*KeySet, error) {
 	common, list, err := parseSigned(data)
 	if err != nil {
@@ -90,7 +91,8 @@ func ParseKeySet(data []byte) (*KeySet, error) {
 	set := &KeySet{signed: common}
 	for _, value := range list {
 		key, ok := parseIdentityKey(value)
-		if !ok {
+		isListed := func(other IdentityKey) bool { return other.KeyID == key.KeyID }
+		if !ok || slices.ContainsFunc(set.Keys, isListed) {
 			return nil, fieldInvalid("keys")
 		}
 		set.Keys = append(set.Keys, key)

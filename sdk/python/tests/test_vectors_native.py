@@ -335,6 +335,22 @@ def run_key_set(s: Node) -> None:
         assert (public is not None and request.accepts(public)) is case["trusted"], case
 
 
+def test_a_key_set_has_a_key_once_and_a_signature_of_8192_bytes_at_most() -> None:
+    def code(signature: int, *publics: bytes) -> str | None:
+        times = {"not_before_ms": 0, "not_after_ms": 1}
+        keys = [{"key_id": key_id(each), "alg": "x", "public_key": encode_base64(each), **times} for each in publics]
+        root = {"root_key_id": key_id(b"root"), "root_signature": encode_base64(bytes(signature))}
+        try:
+            parse_key_set(json.dumps({"issued_ms": 1, "expires_ms": 2, "keys": keys, **root}).encode())
+        except ProtocolError as error:
+            return error.code
+        return None
+
+    assert code(8192, b"1", b"2") is None
+    assert code(8192, b"1", b"2", b"1") == "field_invalid"
+    assert code(8193) == "field_invalid"
+
+
 def run_headers(s: Node) -> None:
     inner, outer = ([(name.encode(), value.encode()) for name, value in s[member]] for member in ("inner", "outer"))
     seen = unseal_inner(outer, inner, s["front_trusted"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import mldsa
@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import mldsa
 from ..crypto.curve import P256, P384, Curve, KeyPair
 from ..crypto.digest import sha256
 from ..wire.encoding import field
+from ..wire.members import base64_bytes
 
 #: The longest public key and signature of an algorithm, also of an unknown one.
 PUBLIC_MAX: Final = 8_192
@@ -100,6 +101,12 @@ _PARTS: Final[dict[SignatureAlgorithm, tuple[Curve | _Lattice, ...]]] = {
     SignatureAlgorithm.ES384_ML_DSA_87: (P384, _ML_DSA_87),
 }
 _BY_LENGTH: Final = {algorithm.public_len: algorithm for algorithm in SignatureAlgorithm}
+
+
+def root_signature(value: Any) -> bytes | None:
+    """Returns the signature of a root in a member; `None` for another value."""
+    found = base64_bytes(value)
+    return found if found is not None and len(found) <= SIGNATURE_MAX else None
 
 
 def key_id(public: bytes) -> str:

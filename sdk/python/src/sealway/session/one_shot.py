@@ -16,7 +16,7 @@ from ..errors import ProtocolError
 from ..wire.encoding import field, fields, number
 from ..wire.identifier import ANSWER_PREFIX, is_key_id
 from ..wire.members import Members, base64_bytes, text, time_ms
-from .identity import SIGNATURE_MAX, accepts, key_id, verify
+from .identity import accepts, key_id, root_signature, verify
 from .native.call import Labels, PendingAnswer, seal_request
 from .native.problem import SAFE_METHODS, is_too_old
 
@@ -161,15 +161,10 @@ def parse_document(data: bytes) -> KeyDocument:
     expires = members.required("expires_ms", time_ms)
     keys = members.required("keys", _listed)
     root = members.optional("root_key_id", lambda v: text(v, is_key_id))
-    signature = members.optional("root_signature", _signature)
+    signature = members.optional("root_signature", root_signature)
     if (root is None) != (signature is None):
         raise ProtocolError("field_invalid", "root_key_id" if root is None else "root_signature")
     return KeyDocument(issued, expires, keys, root, signature)
-
-
-def _signature(value: Any) -> bytes | None:
-    found = base64_bytes(value)
-    return found if found is not None and len(found) <= SIGNATURE_MAX else None
 
 
 def _listed(value: Any) -> tuple[ListedKey, ...] | None:

@@ -12,7 +12,7 @@ from ...errors import ProtocolError
 from ...wire.encoding import field, fields, number
 from ...wire.identifier import is_key_id
 from ...wire.members import Members, base64_bytes, text, time_ms
-from ..identity import PUBLIC_MAX, SignatureAlgorithm, accepts, algorithm_of, key_id, verify
+from ..identity import PUBLIC_MAX, SignatureAlgorithm, accepts, algorithm_of, key_id, root_signature, verify
 from .message import KEYS_MAX, is_algorithm_name
 
 KEY_SET_PATH: Final = "/.well-known/sealway-keys"
@@ -123,6 +123,8 @@ def _listed(value: Any) -> tuple[ListedKey, ...] | None:
         if key.key_id != key_id(key.public):
             return None
         keys.append(key)
+    if len({key.key_id for key in keys}) < len(keys):
+        return None
     return tuple(keys)
 
 
@@ -139,7 +141,7 @@ def parse_key_set(data: bytes) -> KeySet:
     expires = members.required("expires_ms", time_ms)
     keys = members.required("keys", _listed)
     root = members.optional("root_key_id", lambda v: text(v, is_key_id))
-    signature = members.optional("root_signature", base64_bytes)
+    signature = members.optional("root_signature", root_signature)
     if (root is None) != (signature is None):
         raise ProtocolError("field_invalid", "root_key_id" if root is None else "root_signature")
     return KeySet(issued, expires, keys, root, signature)

@@ -3,9 +3,7 @@ package dev.sealway.session.nativeprotocol;
 import dev.sealway.crypto.Kem;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
-import dev.sealway.wire.Json;
 import dev.sealway.wire.ProtocolException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -36,21 +34,14 @@ public final class KeyDocument {
      *
      * @throws ProtocolException {@code body_too_large}, {@code json_invalid}, {@code field_invalid} */
     public static KeyDocument parse(byte[] body) {
-        if (body.length > RootSeal.BYTES_MAX) {
-            throw new ProtocolException(Code.BODY_TOO_LARGE);
-        }
-        return read(Members.parse(body, null));
+        return read(RootSeal.members(body));
     }
 
     /** Reads a key document inside a problem.
      *
      * @throws ProtocolException {@code body_too_large}, {@code field_invalid} */
     public static KeyDocument of(Object value) {
-        Members members = Members.of(value, "key_document");
-        if (Json.write(value).getBytes(StandardCharsets.UTF_8).length > RootSeal.BYTES_MAX) {
-            throw new ProtocolException(Code.BODY_TOO_LARGE, "key_document");
-        }
-        return read(members);
+        return read(RootSeal.members(value, "key_document"));
     }
 
     private static KeyDocument read(Members members) {

@@ -5,9 +5,11 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.ProtocolException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** A service's published identity keys. Without a root's signature it proves nothing. {@code spec/session-3.md#identity-keys}. */
 public final class KeySet {
@@ -28,18 +30,18 @@ public final class KeySet {
 
     /** Reads a key set.
      *
-     * @throws ProtocolException {@code json_invalid}, {@code field_invalid}
+     * @throws ProtocolException {@code body_too_large}, {@code json_invalid}, {@code field_invalid}
      */
     public static KeySet parse(byte[] body) {
-        return read(Members.parse(body, null));
+        return read(RootSeal.members(body));
     }
 
     /** Reads a key set inside a problem.
      *
-     * @throws ProtocolException {@code field_invalid}
+     * @throws ProtocolException {@code body_too_large}, {@code field_invalid}
      */
     public static KeySet of(Object value) {
-        return read(Members.of(value, "key_set"));
+        return read(RootSeal.members(value, "key_set"));
     }
 
     private static KeySet read(Members members) {
@@ -47,14 +49,15 @@ public final class KeySet {
             throw new ProtocolException(Code.FIELD_INVALID, "keys");
         }
         List<Key> keys = new ArrayList<>();
+        Set<String> ids = new HashSet<>();
         for (Object each : listed) {
             Members key = Members.of(each, "keys");
             SignatureAlgorithm algorithm = SignatureAlgorithm.of(key.text("alg", Members::isAlgorithmName));
             Key read = new Key(key.text("key_id", Forms::isKeyId), key.base64UpTo("public_key", PUBLIC_KEY_MAX),
-                    key.number("not_before_ms", Long.MAX_VALUE), key.number("not_after_ms", Long.MAX_VALUE));
+                    key.number("not_before_ms", Forms.TIME_MAX_MS), key.number("not_after_ms", Forms.TIME_MAX_MS));
             // Else a root's word for one key could be taken for its word for another.
             if (algorithm != SignatureAlgorithm.of(read.publicKey()) || algorithm != null && !algorithm.hasForm(read.publicKey())
-                    || !read.keyId().equals(Identity.keyId(read.publicKey()))) {
+                    || !read.keyId().equals(Identity.keyId(read.publicKey())) || !ids.add(read.keyId())) {
                 throw new ProtocolException(Code.FIELD_INVALID, "keys");
             }
             keys.add(read);

@@ -5,6 +5,7 @@ import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.SignatureAlgorithm;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
+import dev.sealway.wire.Json;
 import dev.sealway.wire.ProtocolException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -17,9 +18,31 @@ import java.util.List;
  * @param signature the root's, or null */
 record RootSeal(long issuedMs, long expiresMs, String rootKeyId, byte[] signature) {
     /** Bound on a list of keys, in bytes of JSON. */
-    static final int BYTES_MAX = 65_536;
+    private static final int BYTES_MAX = 65_536;
     /** Bound on the number of its keys. */
     static final int KEYS_MAX = 16;
+
+    /** Returns the members of a list that was fetched.
+     *
+     * @throws ProtocolException {@code body_too_large}, {@code json_invalid}, {@code field_invalid} */
+    static Members members(byte[] body) {
+        if (body.length > BYTES_MAX) {
+            throw new ProtocolException(Code.BODY_TOO_LARGE);
+        }
+        return Members.parse(body, null);
+    }
+
+    /** Returns the members of a list inside a problem.
+     *
+     * @param name of the problem's member
+     * @throws ProtocolException {@code body_too_large}, {@code field_invalid} */
+    static Members members(Object value, String name) {
+        Members members = Members.of(value, name);
+        if (Json.write(value).getBytes(StandardCharsets.UTF_8).length > BYTES_MAX) {
+            throw new ProtocolException(Code.BODY_TOO_LARGE, name);
+        }
+        return members;
+    }
 
     static RootSeal read(Members members) {
         long issuedMs = members.number("issued_ms", Forms.TIME_MAX_MS);
