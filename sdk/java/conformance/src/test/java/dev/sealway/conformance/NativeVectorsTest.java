@@ -62,7 +62,7 @@ class NativeVectorsTest {
         System.out.println("vectors/session3: " + RAN.values().stream().mapToInt(n -> n).sum() + " ran, none skipped: " + RAN);
     }
 
-    private static void run(Scenario s) {
+    static void run(Scenario s) {
         switch (s.type()) {
             case "init3", "renew3" -> init(s);
             case "init3-refused" -> initRefused(s);

@@ -40,7 +40,7 @@ import org.junit.jupiter.api.TestFactory;
 /** All of {@code vectors/one-shot} that has a client's side. */
 class OneShotVectorsTest {
     /** Types of the server alone, which this SDK is not on wire 4. */
-    private static final Set<String> OF_SERVERS = Set.of("request4-refused", "psk4");
+    static final Set<String> OF_SERVERS = Set.of("request4-refused", "psk4");
     private static final Map<String, Integer> RAN = new TreeMap<>();
     private static final Map<String, Integer> SKIPPED = new TreeMap<>();
 
@@ -65,7 +65,7 @@ class OneShotVectorsTest {
                 + SKIPPED);
     }
 
-    private static void run(Scenario s) {
+    static void run(Scenario s) {
         switch (s.type()) {
             case "request4" -> request(s);
             case "answer4" -> answer(s);

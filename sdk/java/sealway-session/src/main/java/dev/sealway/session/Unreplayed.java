@@ -24,7 +24,7 @@ public final class Unreplayed<T> {
      * @throws ProtocolException {@code reservation_mismatch} for the grant of another claim
      */
     public T release(Fresh fresh) {
-        if (fresh.claim() != claim && !fresh.claim().equals(claim)) {
+        if (!fresh.claim().equals(claim)) {
             throw new ProtocolException(Code.RESERVATION_MISMATCH);
         }
         return value;

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Curve;
+import dev.sealway.crypto.Hashes;
+import dev.sealway.session.Claim;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
@@ -26,11 +28,13 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Wire;
 import java.security.KeyPair;
 import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
@@ -190,5 +194,43 @@ class ExchangeTest {
         Answer full = new Rejection(Refusal.NONCES_FULL).answer(Form.PLAIN);
         assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", full.status() + new String(full.body()));
         assertEquals(503, new Rejection(Refusal.NONCES_FULL).answer(Form.PROBLEM).status());
+    }
+
+    @Test
+    void aRequestLooksSealedByAnyHeaderOfASeal() {
+        for (String name : List.of("X-Seal", "X-Kid", "X-Idempotency-Key")) {
+            assertTrue(Exchange.looksSealed(HeaderList.of(name, "")), name);
+        }
+        assertFalse(Exchange.looksSealed(HeaderList.of("X-Sealed", "")));
+    }
+
+    @Test
+    void theCompatWiresCheckTheStampBeforeTheSessionIsLookedUp() {
+        for (long off : new long[] {WINDOW_MAX_MS, WINDOW_MAX_MS + 1}) {
+            HeaderList headers = HeaderList.of("X-Kid", "session:none", "X-ClientId", "c", "X-Idempotency-Key", NOW_MS + ".0123456789abcdef");
+            assertEquals(off > WINDOW_MAX_MS ? "timestamp_outside_window" : "session_unknown",
+                    code(() -> Exchange.begin("POST", "/", headers, NOW_MS + off, ReplayPolicy.DEFAULT).sessionId()));
+        }
+    }
+
+    @Test
+    void anAnonymousSessionHasASmallerBound() {
+        SessionRecord anonymous = new SessionRecord("A-0", Wire.ONE, null, null, 0, 1, session.key(), null, "none");
+        Opening opening = new Opening(null, anonymous, null);
+        assertEquals(List.of(4096L, 4096L, 4095L), List.of(opening.bodyMax(5000), opening.bodyMax(4096), opening.bodyMax(4095)));
+        assertEquals(anonymous, opening.session());
+        assertEquals(5000, new Opening(null, session, null).bodyMax(5000));
+    }
+
+    @Test
+    void aClaimIsReleasedByItsOwnReservation() {
+        Claim claim = Claim.of(Claim.Scope.CLIENT, "c".repeat(256), "n", 5, 7, new ReplayPolicy(10));
+        byte[] hashed = Bytes.join(new byte[] {1, 1, 0}, "c".repeat(256).getBytes(), "n".getBytes());
+        assertEquals(new Claim(HexFormat.of().formatHex(Hashes.sha256(hashed)).substring(0, 32), false, 5, 10, 28), claim);
+        Unreplayed<String> shut = new Unreplayed<>("value", claim);
+        Claim same = Claim.of(Claim.Scope.CLIENT, "c".repeat(256), "n", 5, 7, new ReplayPolicy(10));
+        Claim other = Claim.of(Claim.Scope.CLIENT, "c".repeat(256), "m", 5, 7, new ReplayPolicy(10));
+        assertEquals(List.of("value", "value"), List.of(shut.release(Fresh.granted(claim)), shut.release(Fresh.granted(same))));
+        assertEquals("reservation_mismatch", code(() -> shut.release(Fresh.granted(other))));
     }
 }

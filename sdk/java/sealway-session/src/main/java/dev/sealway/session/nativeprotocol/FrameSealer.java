@@ -76,7 +76,7 @@ public final class FrameSealer {
             at += opening.length;
         }
         int sealed = whole + AesGcm.TAG_LEN;
-        out[at++] = (byte) (sealed >>> 24 | (isLast ? 0x80 : 0));
+        out[at++] = (byte) (isLast ? 0x80 : 0);
         out[at++] = (byte) (sealed >>> 16);
         out[at++] = (byte) (sealed >>> 8);
         out[at++] = (byte) sealed;

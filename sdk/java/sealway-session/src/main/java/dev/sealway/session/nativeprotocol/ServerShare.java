@@ -55,11 +55,6 @@ public final class ServerShare {
 
     SharedSecret agree(Suite suite, byte[] clientShare) {
         List<byte[]> theirs = suite.split(clientShare, true);
-        for (int at = 0; at < theirs.size(); at++) {
-            if (suite.parts().get(at).kem != null) {
-                suite.parts().get(at).kem.check(theirs.get(at));
-            }
-        }
         byte[] share = {};
         byte[] secret = {};
         for (int at = 0; at < theirs.size(); at++) {
