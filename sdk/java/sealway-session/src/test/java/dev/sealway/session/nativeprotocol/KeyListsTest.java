@@ -53,6 +53,8 @@ class KeyListsTest {
             assertEquals("field_invalid", codeOf(() -> of.apply("text")));
             assertEquals("field_invalid", codeOf(() -> of.apply(null)));
         }
+        assertEquals(1, KeySet.of(Json.parse(list(""))).issuedMs());
+        assertEquals(1, KeyDocument.of(Json.parse(list(""))).issuedMs());
     }
 
     @Test
