@@ -54,7 +54,7 @@ def _unleash(tree: pathlib.Path, environment: dict[str, str], folder: str, files
     others = [path.name for path in (tree / folder).glob("*.go") if path.name not in names and not path.name.endswith("_test.go")]
     excluded = [f"--exclude-files=^{re.escape(other)}$" for other in others]
     output = harness.report("go", "gremlins.json")
-    command = [harness.tool("gremlins"), "unleash", *OPERATORS, *excluded, "--workers=2", "--timeout-coefficient=20", f"--output={output}", f"./{folder}"]
+    command = [harness.tool("gremlins"), "unleash", *OPERATORS, *excluded, "--workers=2", "--timeout-coefficient=60", f"--output={output}", f"./{folder}"]
     subprocess.run(command, cwd=tree, env=environment, check=True)
     found = {entry["file_name"]: entry["mutations"] for entry in json.loads(output.read_text())["files"]}
     for file, name in zip(files, names, strict=True):

@@ -127,9 +127,47 @@ func TestAnIdentityIsLiveFromItsBeginToItsEnd(t *testing.T) {
 	if signer, ids, err = signingKey(request, identities, 5); err != nil || signer.ID() != identities[2].ID() || len(ids) != 3 {
 		t.Error(signer, ids, err)
 	}
+	// Of two of one time the first that is listed.
+	same := []Identity{{identities[0].Key, 1, 9}, {identities[1].Key, 1, 9}}
+	if signer, ids, err = signingKey(&InitRequest{}, same, 5); err != nil || signer.ID() != same[0].ID() || !slices.Equal(ids, []string{same[0].ID(), same[1].ID()}) {
+		t.Error(signer, ids, err)
+	}
 	request.PinnedKeyIDs = []string{identities[3].ID()}
 	if _, _, err = signingKey(request, identities, 5); refused(err) != wire.CodeKeyRetired {
 		t.Error(err)
+	}
+}
+
+func TestASessionIsOfItsTermsAndARenewalOfItsClient(t *testing.T) {
+	init, _ := testInit(t, func(*Offer) {})
+	identity, _ := crypto.ParseIdentity(append(make([]byte, 31), 7))
+	terms := Terms{Suites: crypto.Suites(), Identities: []Identity{{identity, 0, 1 << 50}}, ExpiresInSec: 60, Auth: AuthNone}
+	agree := func(old *Record, nowMs uint64, change func(*InitRequest)) (*Record, error) {
+		request := *init.request
+		change(&request)
+		_, record, err := AgreeInit(&request, terms, old, func(suite crypto.Suite) (InitRandoms, error) {
+			keys, err := crypto.DrawKeys(suite, false, rand.Reader)
+			return InitRandoms{Keys: keys}, err
+		}, nowMs)
+		return record, err
+	}
+	first, err := agree(nil, 1000, func(r *InitRequest) { r.Proof = "proof" })
+	if err != nil || first.CreatedMs != 1000 || first.ExpiresMs != 61_000 {
+		t.Fatal(first, err)
+	}
+	second, err := agree(first, 2000, func(*InitRequest) {})
+	if err != nil || second.CreatedMs != 1000 || second.ExpiresMs != 62_000 || second.Key == first.Key {
+		t.Fatal(second, err)
+	}
+	for _, change := range []func(*InitRequest){func(r *InitRequest) { r.ClientID = "d" }, func(r *InitRequest) { r.Proof = "proof" }} {
+		if _, err := agree(first, 2000, change); refused(err) != wire.CodePolicy {
+			t.Error(err)
+		}
+	}
+	for version, whole := range map[wire.Version]bool{wire.Wire1: true, wire.Wire2: true, wire.Wire3: false} {
+		if NewReply(&Session{record: Record{Wire: version}}, Line{}, "n").Whole() != whole {
+			t.Errorf("an answer of wire %d", version)
+		}
 	}
 }
 
