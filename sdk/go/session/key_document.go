@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
@@ -47,8 +48,8 @@ func (c *KeyConfig) Kid() string { return wire.Wire4.KidPrefix() + c.Name() }
 
 // ValidKeyKid says whether it is the kid of a key of wire 4.
 func ValidKeyKid(kid string) bool {
-	prefix := wire.Wire4.KidPrefix()
-	return len(kid) > len(prefix) && kid[:len(prefix)] == prefix && wire.ValidKeyID(kid[len(prefix):])
+	name, found := strings.CutPrefix(kid, wire.Wire4.KidPrefix())
+	return found && wire.ValidKeyID(name)
 }
 
 // DocumentKey is one of a key document. A client uses it from NotBeforeMs up to and without UseUntilMs.
