@@ -27,6 +27,8 @@ FILES = [
     "session/call.go",
     "session/inner.go",
     "session/key_document.go",
+    "session/one_shot.go",
+    "session/problem.go",
     "session/compat_message.go",
     "session/compat_init.go",
     "session/compat_client.go",

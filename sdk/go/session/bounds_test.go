@@ -196,6 +196,22 @@ func TestAProblemIsBounded(t *testing.T) {
 	}
 }
 
+func TestASealedProblemProvesATimeIfItIsOfTheClock(t *testing.T) {
+	for at, c := range []struct {
+		problem *Problem
+		proven  bool
+	}{
+		{&Problem{Code: "clock_skew", Sealed: true, more: wire.Members{"server_time_ms": json.Number("1")}}, true},
+		{&Problem{Code: "clock_skew", more: wire.Members{"server_time_ms": json.Number("1")}}, false},
+		{&Problem{Code: "clock_skew", Sealed: true}, false},
+		{&Problem{Code: "policy", Sealed: true, more: wire.Members{"server_time_ms": json.Number("1")}}, false},
+	} {
+		if OneShotCall("hpke:x", nil, Line{}, "1", "n").Proven(c.problem) != c.proven {
+			t.Error(at)
+		}
+	}
+}
+
 func TestADocumentHasDifferentKeysWithTimesInOrder(t *testing.T) {
 	key := func(name byte, from, until, after int) string {
 		config := wire.EncodeBase64([]byte{name, 0xff, 0xff, 1, 0, 4, 0, 1, 0, 2})
