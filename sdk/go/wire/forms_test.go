@@ -195,7 +195,7 @@ func TestJSONIsRead(t *testing.T) {
 	for _, text := range []string{"", "{", `{"a":1}x`, "1 2", "\ufeff{}", `'a'`, `"a`, `"\`, "NaN", "01", "\"\xff\"", "1e999", "-1e999", "[1,2,1e309]", `{"a":1e999}`, deep(128),
 		strings.Repeat(`{"a":`, 128) + "1" + strings.Repeat("}", 128), `["",` + deep(127) + `]`, `["\\",` + deep(127) + `]`, `["\u0041",` + deep(127) + `]`, `["\ud800\udc00",` + deep(127) + `]`,
 		`"\ud800"`, `"\udbff"`, `"\udc00"`, `"\udfff"`, `"\ud800\ud800"`, `"\ud800\ue000"`, `"\ud800\udbff"`, `"\ud800a"`, `"\ud800\n"`, `"\ud800\nudc00"`, `"\ud800xudc00"`,
-		`"\udc00\ud800"`, `"\ud800\udc00\ud800"`, `"\ud800\\udc00"`, `"a\ud800 abcdefgh"`, `"\ud800\\\\\\\\"`} {
+		`"\udc00\udc00"`, `"\udc00\ud800"`, `"\ud800\udc00\ud800"`, `"\ud800\\udc00"`, `"a\ud800 abcdefgh"`, `"\ud800\\\\\\\\"`} {
 		if value, err := ParseJSON([]byte(text)); codeOf(err) != CodeJSONInvalid || value != nil {
 			t.Errorf("%.40q: %v, %v", text, value, err)
 		}

@@ -61,7 +61,7 @@ func wellNested(data []byte, depthMax int) bool {
 			if unit < 0xd800 || unit > 0xdfff {
 				continue
 			}
-			if unit >= 0xdc00 || i+6 >= len(data) || data[i+1] != '\\' || data[i+2] != 'u' {
+			if unit >= 0xdc00 || data[i+1] != '\\' || data[i+2] != 'u' {
 				return false
 			}
 			low, err := strconv.ParseUint(string(data[i+3:i+7]), 16, 16)
