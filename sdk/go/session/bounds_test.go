@@ -171,6 +171,37 @@ func TestASessionIsOfItsTermsAndARenewalOfItsClient(t *testing.T) {
 	}
 }
 
+func TestAClientTakesAnAnswerOfTheKeyThatItNames(t *testing.T) {
+	init, _ := testInit(t, func(o *Offer) { o.Authorization = "" })
+	identity, _ := crypto.ParseIdentity(append(make([]byte, 31), 7))
+	other, _ := crypto.ParseIdentity(append(make([]byte, 31), 8))
+	terms := Terms{Suites: crypto.Suites(), Identities: []Identity{{identity, 0, 1 << 50}}, ExpiresInSec: 60, Auth: AuthNone}
+	answer, record, err := AgreeInit(init.request, terms, nil, func(suite crypto.Suite) (InitRandoms, error) {
+		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
+		return InitRandoms{Keys: keys}, err
+	}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, public := range [][]byte{nil, other.PublicKey()} {
+		if _, err := init.Finish(201, answer, func(string) []byte { return public }); refused(err) != wire.CodeKeyUntrusted {
+			t.Error(err)
+		}
+	}
+	client, err := init.Finish(201, answer, func(string) []byte { return identity.PublicKey() })
+	if err != nil || client.ExpiresMs() != 61_000 || client.String() != "ClientSession("+record.ID+")" {
+		t.Fatal(client, err)
+	}
+	keys, _ := crypto.DrawKeys(crypto.P256, true, rand.Reader)
+	offer := Offer{Suites: []crypto.Suite{crypto.P256}, ClientID: "c", Authorization: "Bearer x"}
+	if renewal, err := NewClientInit(offer, crypto.P256, keys, client); err != nil || renewal.credential != nil {
+		t.Error("a renewal with a credential", err)
+	}
+	if first, err := NewClientInit(offer, crypto.P256, keys, nil); err != nil || len(first.credential) != 32 {
+		t.Error("an init without a credential", err)
+	}
+}
+
 func TestAProblemIsBounded(t *testing.T) {
 	problem := func(code string, length int) []byte {
 		text := fmt.Sprintf(`{"code":"%s","type":"urn:sealway:problem:%s"}`, code, code)
