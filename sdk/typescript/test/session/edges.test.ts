@@ -16,6 +16,7 @@ import {
   sealAll,
   streamLength,
 } from "../../src/session/native/stream.js";
+import { toBase64 } from "../../src/wire/base64.js";
 import { rejected } from "../rejected.js";
 
 const utf8 = (text: string) => new TextEncoder().encode(text);
@@ -136,6 +137,10 @@ describe("a key set", () => {
       expect(await rejected(() => of({ root_key_id: wrong, root_signature: "AA==" }))).toBe(
         "field_invalid root_key_id",
       );
+    const signed = (length: number) =>
+      of({ root_key_id: id, root_signature: toBase64(new Uint8Array(length)) });
+    expect(await rejected(() => signed(8192))).toBe("accepted");
+    expect(await rejected(() => signed(8193))).toBe("field_invalid root_signature");
     expect(await rejected(() => of({ keys: [1] }))).toBe("field_invalid keys");
     expect(await rejected(() => of({ keys: Array(17).fill(1) }))).toBe("field_invalid keys");
   });

@@ -58,7 +58,7 @@ export async function parseSet<K extends { readonly keyId: string }>(
   });
   if (new Set(keys.map(({ keyId }) => keyId)).size < keys.length) throw malformed("keys");
   const rootKeyId = reader.optional("root_key_id", textOf(KEY_ID));
-  const rootSignature = reader.optional("root_signature", bytesOf());
+  const rootSignature = reader.optional("root_signature", bytesOf(SIGNATURE_LEN_MAX));
   if (!rootKeyId !== !rootSignature) throw malformed("root_key_id");
   return { issuedMs, expiresMs, keys, rootKeyId, rootSignature };
 }
