@@ -328,18 +328,21 @@ npm_packages() {
     [[ ! -f $stamp || $(<"$stamp") != "$want" ]] || return 0
     kept=$programs/npm-${folder//\//-}-$want.tar
     rm -rf "$folder/node_modules"
-    if [[ -f $kept ]] && tar -xf "$kept" -C "$folder"; then
-        return
+    # The stamp is the last file of an archive: one that is cut, or unpacked in part, leaves none.
+    if [[ ! -f $kept ]] || ! tar -xf "$kept" -C "$folder" || [[ ! -f $stamp ]]; then
+        echo "setup-tests: installing the packages of $folder"
+        (cd "$folder" && fetched npm ci --no-audit --no-fund --loglevel=error "$@")
+        printf '%s\n' "$want" >"$stamp"
+        mkdir -p "$programs"
+        # Those of a workspace's members are beside their manifests.
+        mapfile -t installed < <(cd "$folder" && find . -maxdepth 3 -name node_modules -prune -type d)
+        rm -f "${kept%-*}"-*
+        if ! tar -cf "$kept.$$" --exclude="${stamp##*/}" -C "$folder" "${installed[@]}" ||
+            ! tar -rf "$kept.$$" -C "$folder" "node_modules/${stamp##*/}" || ! mv "$kept.$$" "$kept"; then
+            echo "setup-tests: the packages of $folder are not kept for the next clone" >&2
+            rm -f "$kept.$$"
+        fi
     fi
-    echo "setup-tests: installing the packages of $folder"
-    (cd "$folder" && fetched npm ci --no-audit --no-fund --loglevel=error "$@")
-    printf '%s\n' "$want" >"$stamp"
-    mkdir -p "$programs"
-    # Those of a workspace's members are beside their manifests.
-    mapfile -t installed < <(cd "$folder" && find . -maxdepth 3 -name node_modules -prune -type d)
-    rm -f "${kept%-*}"-*
-    tar -cf "$kept.$$" -C "$folder" "${installed[@]}"
-    mv "$kept.$$" "$kept"
 }
 
 # What drives the browser; the published client of the broker that ours takes the place of, whose manifest asks for Node 24 and

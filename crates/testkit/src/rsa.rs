@@ -1,6 +1,7 @@
 //! RSA keys of 2048 bits. Each takes half a second of processor time, so the tests of a run share them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +17,11 @@ use crate::run;
 pub fn private_key() -> anyhow::Result<Vec<u8>> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let of_run = run::made_once(&format!("rsa-{number}.pem"), |to| Ok(fs::write(to, generate()?)?))?;
+    let of_run = run::made_once(&format!("rsa-{number}.pem"), |to| {
+        let part = to.with_extension("part");
+        fs::write(&part, generate()?)?;
+        fs::rename(part, to).context("cannot move a key")
+    })?;
     of_run.map_or_else(generate, |key| fs::read(&key).with_context(|| key.display().to_string()))
 }
 
@@ -36,6 +41,8 @@ pub fn make_pair(folder: &Path, name: &str) -> anyhow::Result<()> {
 /// As of [`make_pair`].
 pub fn certify(key: &Path, certificate: &Path, subject: &str) -> anyhow::Result<()> {
     fs::write(key, private_key()?).with_context(|| key.display().to_string())?;
+    // As openssl leaves one.
+    fs::set_permissions(key, fs::Permissions::from_mode(0o600))?;
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-sha256", "-days", "30", "-subj", subject]);
     output(openssl.arg("-key").arg(key).arg("-out").arg(certificate)).map(drop)
